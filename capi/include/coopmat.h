@@ -29,6 +29,11 @@
 #define COOPMAT_ALWAYS_LOWER 1
 
 /**
+ * Elements outside of tensors whose layout leaves them undefined read as zero, and are not written.
+ */
+#define COOPMAT_UNDEFINED_AS_ZERO 2
+
+/**
  * What a function answers.
  */
 typedef enum CoopmatStatus {
@@ -256,7 +261,7 @@ typedef struct CoopmatPipelineOptions {
    */
   CoopmatLanes lanes;
   /**
-   * COOPMAT_ALWAYS_LOWER, or 0.
+   * COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, both, or 0.
    */
   uint32_t flags;
 } CoopmatPipelineOptions;

@@ -30,6 +30,8 @@ pub const COOPMAT_LANES_LOCAL_INDEX: CoopmatLanes = 2;
 
 /// Lower the module although the device runs it as it is.
 pub const COOPMAT_ALWAYS_LOWER: u32 = 1;
+/// Elements outside of tensors whose layout leaves them undefined read as zero, and are not written.
+pub const COOPMAT_UNDEFINED_AS_ZERO: u32 = 2;
 
 /// Where the value of a specialization constant is: a `VkSpecializationMapEntry`.
 #[repr(C)]
@@ -65,7 +67,7 @@ pub struct CoopmatPipelineOptions {
     pub target: CoopmatTarget,
     /// What an invocation's place in its subgroup is.
     pub lanes: CoopmatLanes,
-    /// COOPMAT_ALWAYS_LOWER, or 0.
+    /// COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, both, or 0.
     pub flags: u32,
 }
 
@@ -140,10 +142,11 @@ unsafe fn read_options(options: *const CoopmatPipelineOptions) -> Result<Pipelin
         COOPMAT_LANES_LOCAL_INDEX => Lanes::LocalIndex,
         other => return Err(Failure::argument(format!("options.lanes is {other}"))),
     };
-    if options.flags & !COOPMAT_ALWAYS_LOWER != 0 {
+    if options.flags & !(COOPMAT_ALWAYS_LOWER | COOPMAT_UNDEFINED_AS_ZERO) != 0 {
         return Err(Failure::argument(format!("options.flags is {:#x}", options.flags)));
     }
     out.always_lower = options.flags & COOPMAT_ALWAYS_LOWER != 0;
+    out.undefined_as_zero = options.flags & COOPMAT_UNDEFINED_AS_ZERO != 0;
     Ok(out)
 }
 

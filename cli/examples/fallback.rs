@@ -1,9 +1,10 @@
-//! What an engine does with a shader that a driver may not be able to run: take it as it is, or lower it.
+//! Shows how an engine uses a shader that a driver may not be able to run: as it is, or lowered.
 //!
 //!     cargo run --example fallback -- shader.spv mesa-lavapipe 0=64 1=64
 //!
-//! An engine fills a [`Profile`] in from what Vulkan tells of the device (`coop_exec` does that with ash, `cooprun profile` writes
-//! it down), and does this where it makes a pipeline, with the values of specialization constants that it gives the pipeline.
+//! An engine fills in a [`Profile`] from Vulkan's queries (`coop_exec` does that with ash, `cooprun profile` writes
+//! one), and does this where it makes a pipeline, with the values of specialization constants that it gives the
+//! pipeline.
 
 use coop_device::Profile;
 use coop_ir::constant::{SpecValue, Specialization};
@@ -13,7 +14,7 @@ use coop_validate::{Device, Level, check_device};
 use std::error::Error;
 use std::sync::Arc;
 
-/// What the pipeline is made of.
+/// The shader of the pipeline.
 pub(crate) struct Shader {
     /// The module's words.
     pub(crate) spirv: Vec<u8>,
@@ -21,7 +22,7 @@ pub(crate) struct Shader {
     pub(crate) subgroup_size: Option<u32>,
     /// True if it must require full subgroups (VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT).
     pub(crate) full_subgroups: bool,
-    /// What it was lowered to, and what for; none if the device runs it as it is.
+    /// The target of the lowering and the reason for it; none if the device runs the module as it is.
     pub(crate) lowered: Option<(String, String)>,
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn shader_for(spirv: &[u8], device: &Profile, spec: &Specialization) 
     })
 }
 
-/// Why the device does not run a module.
+/// Returns the reasons why the device does not run a module.
 fn lacking(module: &Module, device: &Profile, subgroup_size: Option<u32>, spec: &Specialization) -> Option<String> {
     let mut rules = coop_validate::Options::default();
     rules.specialization = spec.clone();

@@ -1,4 +1,4 @@
-//! Groups of options that the tools share. Each tool flattens those that it honours into its own command line.
+//! Groups of options that the tools share. Each tool flattens those that it supports into its own command line.
 
 use crate::io::{self, FileError};
 use clap::builder::RangedU64ValueParser;
@@ -10,25 +10,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-/// When to use colours.
+/// The use of colors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
-    /// Yes.
+    /// Always.
     Always,
-    /// No.
+    /// Never.
     Never,
 }
 
 impl Color {
-    /// Returns true if standard output gets colours.
+    /// Returns true if standard output gets colors.
     pub fn on_stdout(self) -> bool {
         self.on(&std::io::stdout())
     }
 
-    /// Returns true if standard error gets colours.
+    /// Returns true if standard error gets colors.
     pub fn on_stderr(self) -> bool {
         self.on(&std::io::stderr())
     }
@@ -46,10 +46,10 @@ impl Color {
     }
 }
 
-/// How much to say, and how.
+/// The verbosity and the style of output.
 #[derive(Clone, Debug, Default, Args)]
 pub struct OutputStyle {
-    /// When to use colours; NO_COLOR is respected
+    /// When to use colors; NO_COLOR is respected
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, global = true)]
     pub color: Color,
     /// Say more; may be repeated
@@ -66,13 +66,14 @@ pub struct SpecArgs {
     /// Give a specialization constant a value: decimal, hexadecimal, float, true or false; may be repeated
     #[arg(long = "spec", value_name = "ID=VALUE", value_parser = parse_spec)]
     pub spec: Vec<(u32, SpecValue)>,
-    /// Read such values from a file, one ID=VALUE a line, # begins a comment; --spec comes after it
+    /// Read values of specialization constants from a file: one ID=VALUE on each line, # begins a comment; --spec
+    /// overrides them
     #[arg(long, value_name = "FILE")]
     pub spec_file: Option<PathBuf>,
 }
 
 impl SpecArgs {
-    /// The values together.
+    /// Returns all values together.
     pub fn specialization(&self) -> Result<Specialization, FileError> {
         let mut all = Specialization::new();
         if let Some(path) = &self.spec_file {
@@ -126,7 +127,7 @@ fn read_spec_file(path: &Path) -> Result<Vec<(u32, SpecValue)>, FileError> {
     Ok(out)
 }
 
-/// Which device.
+/// The choice of the device.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ProfileArgs {
     /// A device profile: a built-in name, or a file that `cooprun profile` wrote
@@ -143,21 +144,21 @@ pub struct ProfileArgs {
     pub list_profiles: bool,
 }
 
-/// A parser of whole numbers from `least` to `most`.
+/// Returns a parser of whole numbers from `least` to `most`.
 pub fn whole<T: TryFrom<u64> + Clone + Send + Sync>(least: u64, most: u64) -> RangedU64ValueParser<T> {
     RangedU64ValueParser::new().range(least..=most)
 }
 
-/// The most threads or processes that share work.
+/// The largest number of threads or processes that share work.
 pub const MOST_JOBS: u64 = 1024;
 
-/// The most dispatches that are measured.
+/// The largest number of dispatches to measure.
 pub const MOST_BENCH: u64 = 100_000;
 
-/// The most seconds that an option takes: a hundred years.
+/// The largest number of seconds that an option takes: a hundred years.
 pub const MOST_SECONDS: u64 = 3_200_000_000;
 
-/// The most bytes of entropy for a generated module.
+/// The largest number of bytes of entropy for a generated module.
 pub const MOST_ENTROPY: u64 = 1 << 20;
 
 pub(crate) fn parse_subgroup_size(text: &str) -> Result<u32, String> {
@@ -168,7 +169,7 @@ pub(crate) fn parse_subgroup_size(text: &str) -> Result<u32, String> {
 }
 
 impl ProfileArgs {
-    /// The built-in profiles, one a line.
+    /// Returns the built-in profiles, one on each line.
     pub fn list() -> String {
         let line = |name: &str| {
             let p = Profile::builtin(name)?;
@@ -177,7 +178,7 @@ impl ProfileArgs {
         Profile::builtin_names().filter_map(line).collect()
     }
 
-    /// The profile of `--profile`, if given. Reading `--device` is up to the tool: `check::device`.
+    /// Returns the profile of `--profile`, if given. `check::device` reads that of `--device`.
     pub fn named(&self) -> Result<Option<Profile>, FileError> {
         let Some(name) = &self.profile else { return Ok(None) };
         if let Some(profile) = Profile::builtin(name) {
@@ -197,7 +198,7 @@ impl ProfileArgs {
     }
 }
 
-/// What a lowering may leave.
+/// The cooperative matrices that the output may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum TargetArg {
     /// No cooperative matrices at all
@@ -205,7 +206,7 @@ pub enum TargetArg {
     Scalar,
     /// Matrices of SPV_KHR_cooperative_matrix at subgroup scope, of the shapes and types that the profile lists
     Khr,
-    /// As khr, and what the profile has of SPV_EXT_cooperative_matrix_maintenance1
+    /// As khr, and the operations of SPV_EXT_cooperative_matrix_maintenance1 that the profile supports
     Ext,
     /// The best of these that the profile and the module allow
     Auto,
@@ -222,7 +223,7 @@ impl From<TargetArg> for Target {
     }
 }
 
-/// Which entry point.
+/// The choice of the entry point.
 #[derive(Clone, Debug, Default, Args)]
 pub struct EntryArgs {
     /// The entry point, where a module has several

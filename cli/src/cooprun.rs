@@ -1,16 +1,18 @@
 //! `cooprun`: runs modules on Vulkan devices and in the reference interpreter, and compares what they write.
 //!
-//! One file for each subcommand. A subcommand answers with a [`Status`] or with a [`Failure`]; only [`main`] prints
-//! those, with `--json` as JSON.
+//! One file for each subcommand. A subcommand returns a [`Status`] or a [`Failure`]; only [`main`] prints failures,
+//! with `--json` as JSON.
 
 mod addressed;
 mod case;
+mod case_text;
 mod compare;
 mod devices;
-pub mod execute;
+mod execute;
 mod json;
 mod kernel_case;
 pub mod on;
+pub mod results;
 pub mod verify;
 
 use std::fmt;
@@ -58,7 +60,7 @@ enum Command {
     Devices(devices::Devices),
     /// Write a device's profile
     Profile(devices::WriteProfile),
-    /// Write a first case file for a module, from what the module says about itself
+    /// Write a first case file for a module from its declarations
     Case(case::WriteCase),
     /// Run one module and check it against what the case expects
     Run(execute::Run),
@@ -68,14 +70,14 @@ enum Command {
     Verify(verify::Verify),
 }
 
-/// Why a subcommand could not do what it was asked.
+/// The reason why a subcommand failed.
 #[derive(Debug)]
 pub enum Failure {
     /// A file can't be read or written.
     File(FileError),
-    /// A case, a module or a device is not fit for a run.
+    /// A case, a module or a device does not allow the run.
     Run(Error),
-    /// Options that don't go together.
+    /// Options that exclude each other, or a wrong value.
     Usage(String),
     /// The module can't be lowered.
     Lower(coop_passes::Error),
@@ -104,26 +106,26 @@ impl From<Error> for Failure {
     }
 }
 
-/// Which device, and how it is watched.
+/// The choice of the device, and of the validation layer.
 #[derive(Args, Debug)]
 pub struct DeviceArgs {
     /// The device: its index, or a part of its name
     #[arg(long, value_name = "N|NAME")]
     pub device: Option<String>,
-    /// Leave the Khronos validation layer out
+    /// Do not load the Khronos validation layer
     #[arg(long)]
     pub no_validation: bool,
-    /// Give the driver modules of SPV_EXT_cooperative_matrix_maintenance1 in the words of another extension, and count the
-    /// device as one that has the first
+    /// Rewrite modules of SPV_EXT_cooperative_matrix_maintenance1 for another extension, and treat the device as one
+    /// that has the first
     #[arg(long, value_enum, value_name = "EXTENSION")]
     pub spell_as: Option<Spelling>,
 }
 
-/// What to say instead of SPV_EXT_cooperative_matrix_maintenance1.
+/// The extension that replaces SPV_EXT_cooperative_matrix_maintenance1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Spelling {
-    /// SPV_NV_cooperative_matrix2, which has the same instructions but coordinates (made of per-element operations),
-    /// conversions of factors to accumulators, and transposition to A
+    /// SPV_NV_cooperative_matrix2, which has the same instructions except coordinates (replaced by per-element
+    /// operations), conversions of factors to accumulators, and transposition to A
     Nv2,
 }
 
@@ -133,7 +135,7 @@ impl DeviceArgs {
         Vulkan::open(!self.no_validation)
     }
 
-    /// The device that was asked for.
+    /// Returns the device that was asked for.
     pub fn name(&self) -> Option<&str> {
         self.device.as_deref()
     }
@@ -148,7 +150,7 @@ impl DeviceArgs {
     }
 }
 
-/// How a module is run.
+/// The options of a run.
 #[derive(Args, Debug)]
 struct CaseArgs {
     /// The case file (TOML)
@@ -161,13 +163,13 @@ struct CaseArgs {
     /// A variant of the case
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
-    /// Seconds that a dispatch may take, on a device or in the interpreter
+    /// The time limit of a dispatch in seconds, on a device or in the interpreter
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     timeout: f64,
-    /// Ask for robust buffer access
+    /// Enable robust buffer access
     #[arg(long)]
     robust: bool,
-    /// Keep the buffers here, as NAME.bin
+    /// Write the buffers to this folder, as NAME.bin
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,
     /// Print one JSON object instead of text
@@ -193,7 +195,7 @@ impl CaseArgs {
 
     fn options(&self, bench: u32) -> Result<RunOptions, Error> {
         let timeout = std::time::Duration::try_from_secs_f64(self.timeout)
-            .map_err(|_| Error::Case(format!("--timeout: {} is no number of seconds", self.timeout)))?;
+            .map_err(|_| Error::Case(format!("--timeout: {} is not a number of seconds", self.timeout)))?;
         Ok(RunOptions { bench, timeout, robust: self.robust })
     }
 }
@@ -212,7 +214,7 @@ pub fn main() -> Status {
     report(result, json)
 }
 
-/// Prints why a subcommand failed, as JSON where that is asked for, and returns the exit status.
+/// Prints the reason of a failure, with `json` as JSON, and returns the exit status.
 pub fn report(result: Result<Status, Failure>, json: bool) -> Status {
     match result {
         Ok(status) => status,
@@ -242,7 +244,7 @@ fn write_text(path: Option<&Path>, text: &str) -> Result<(), FileError> {
     io::write_bytes(path.unwrap_or(Path::new("-")), text.as_bytes())
 }
 
-/// The words of the module in a file, in this machine's byte order.
+/// Returns the words of the module in a file, in this machine's byte order.
 pub fn read_words(path: &Path) -> Result<Vec<u32>, FileError> {
     Ok(coop_ir::binary::write_words(&io::load(path)?.module))
 }

@@ -11,12 +11,12 @@ use std::path::Path;
 /// The name of standard input or output on a command line.
 const DASH: &str = "-";
 
-/// Why a file could not be read or written. Displays as `file: reason`.
+/// The reason why a file could not be read or written. Displays as `file: reason`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
     /// The file as the user named it.
     pub name: String,
-    /// What is wrong: lower case, no final period.
+    /// The message: lower case, no final period.
     pub message: String,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
-/// What a file holds.
+/// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// SPIR-V words, in either byte order.
@@ -44,13 +44,13 @@ pub struct Loaded {
     pub name: String,
     /// The file's bytes.
     pub bytes: Vec<u8>,
-    /// What they are.
+    /// The format of the contents.
     pub format: Format,
     /// The module.
     pub module: Module,
 }
 
-/// How a file is called in messages.
+/// Returns the name of a file in messages.
 pub fn display_name(path: &Path) -> String {
     if is_dash(path) { "stdin".to_owned() } else { path.display().to_string() }
 }

@@ -1,7 +1,7 @@
-//! What the three tools share: reading and writing modules, options, exit statuses, and how findings are shown.
+//! Code that the three tools share: reading and writing modules, options, exit statuses, and the rendering of findings.
 //!
-//! A tool's `main` is one line: [`run`] with a function that answers a [`Status`]. A panic anywhere below it is a bug
-//! of ours and is reported as one.
+//! A tool's `main` is one line: [`run`] with a function that returns a [`Status`]. A panic anywhere below it is a bug
+//! in the tool and is reported as one.
 
 pub mod args;
 pub mod check;
@@ -14,7 +14,7 @@ pub mod render;
 
 use std::process::ExitCode;
 
-/// How a tool ended. The numbers are a contract with scripts.
+/// The exit status of a tool. Scripts rely on the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Status {
     /// Done, nothing wrong: 0.

@@ -64,7 +64,7 @@ enum LanesArg {
     LocalIndex,
 }
 
-/// What runs the output.
+/// The environment that runs the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum EnvArg {
     /// Vulkan: OpenCL kernels become compute shaders, with their arguments in push constants
@@ -78,26 +78,26 @@ struct Cli {
     /// The module: SPIR-V words in either byte order, or assembly; - for standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["list_passes", "list_profiles"])]
     input: Option<PathBuf>,
-    /// Where to write the result; - for standard output
+    /// The file to write the result to; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write assembly text instead of words
     #[arg(short = 't', long)]
     text: bool,
-    /// What the output may contain
+    /// The cooperative matrices that the output may contain
     #[arg(long, value_enum, default_value_t)]
     target: TargetArg,
-    /// What a lane of a subgroup-scope matrix is
+    /// The lanes of a subgroup-scope matrix
     #[arg(long, value_enum, default_value = "subgroup")]
     lanes: LanesArg,
-    /// What holds where texts and hardware differ: default strides with partial blocks, clips with an offset, matrices
-    /// larger than their spans, the step of a decode function's pointer
+    /// The behavior where specifications and hardware differ: default strides with partial blocks, clips with an
+    /// offset, matrices larger than their spans, the step of a decode function's pointer
     #[arg(long, value_enum, default_value = "spec")]
     semantics: SemanticsName,
-    /// What offsets and bounds of Intel's checked loads and stores count
+    /// The unit of offsets and bounds of Intel's checked loads and stores
     #[arg(long, value_enum, default_value = "implementations")]
     checked: CheckedArg,
-    /// How numbers are multiplied that Intel's instructions take as tf32
+    /// The multiplication of numbers that Intel's instructions take as tf32
     #[arg(long, value_enum, default_value = "f32")]
     tf32: Tf32Arg,
     /// The function that OpCooperativeMatrixApplyFunctionINTEL means; it takes the function object and an element, and
@@ -114,7 +114,7 @@ struct Cli {
     /// Constants of matrices that no value was given for take their defaults
     #[arg(long)]
     spec_defaults: bool,
-    /// What runs the output, if it is not what runs the input
+    /// The environment that runs the output, if not that of the input
     #[arg(long, value_enum)]
     env: Option<EnvArg>,
     /// The size of a kernel's workgroups, where it says none: for --env vulkan, and for the shared memory that each subgroup
@@ -136,7 +136,7 @@ struct Cli {
     /// Write the module after this pass, or after all, as text
     #[arg(long, value_name = "all|PASS", requires = "dump_dir")]
     dump_after: Option<String>,
-    /// Where to write those
+    /// The folder to write those to
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,
     /// Check that the module is well formed after each pass
@@ -285,7 +285,7 @@ fn parse_size(text: &str) -> Result<[u32; 3], String> {
         return Err("more than three numbers".to_owned());
     }
     for (slot, part) in size.iter_mut().zip(parts) {
-        *slot = part.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("'{part}' is no size"))?;
+        *slot = part.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("'{part}' is not a size"))?;
     }
     let invocations = size.into_iter().map(u64::from).fold(1, u64::saturating_mul);
     if invocations > MOST_INVOCATIONS {
@@ -297,11 +297,11 @@ fn parse_size(text: &str) -> Result<[u32; 3], String> {
 /// `3=1024`.
 fn parse_local(text: &str) -> Result<(u32, u32), String> {
     let (index, bytes) = text.split_once('=').ok_or("it has the form N=BYTES")?;
-    let number = |t: &str| t.trim().parse().map_err(|_| format!("'{t}' is no number"));
+    let number = |t: &str| t.trim().parse().map_err(|_| format!("'{t}' is not a number"));
     let (index, bytes) = (number(index)?, number(bytes)?);
     match bytes {
         1..=MOST_LOCAL_BYTES => Ok((index, bytes)),
-        _ => Err(format!("{bytes} bytes are no size of shared memory, which is 1 to {MOST_LOCAL_BYTES}")),
+        _ => Err(format!("{bytes} bytes is not a size of shared memory, which is 1 to {MOST_LOCAL_BYTES}")),
     }
 }
 
@@ -409,13 +409,13 @@ fn write(
     Ok(())
 }
 
-/// What the device has not that the output needs.
+/// Returns the errors of the output on the device: features that it needs and the device lacks.
 fn lacking(profile: &Arc<Profile>, module: &Module, options: &Options<'_>, subgroup_size: Option<u32>) -> Vec<String> {
     let found = coopmat::fit::lacking(module, options, profile, subgroup_size);
     found.iter().map(|f| format!("{} [{}]", f.message, f.rule.id)).collect()
 }
 
-/// What the pipeline must be given, for the one who reads.
+/// Prints the requirements of the output on the pipeline.
 fn say(cli: &Cli, loaded: &Loaded, lowered: &Lowered) {
     let report = &lowered.report;
     if !report.changed {

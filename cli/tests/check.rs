@@ -284,7 +284,7 @@ fn instruction_starts(module: &[u8]) -> Vec<usize> {
     starts
 }
 
-/// How much is said, and in which format, changes neither the exit status nor the errors.
+/// Verbosity and format change neither the exit status nor the errors.
 #[test]
 fn verbosity_changes_no_status() {
     let path = scratch().join("damaged.spv");
@@ -372,7 +372,7 @@ fn the_line_in_the_shader() {
     }
 }
 
-/// What a run reports is in the catalogue, by name.
+/// The kinds of findings of a run are in the catalogue, by name.
 #[test]
 fn the_catalogue_has_what_a_run_reports() {
     use coop_exec::interp::FindingKind::*;

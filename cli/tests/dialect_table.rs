@@ -30,7 +30,7 @@ struct Shown {
     apply: Option<String>,
     /// True if khr is for a device that has matrices of every type, which none of ours is.
     every_type: bool,
-    /// Whether there is anything else but what khr or scalar can be asked for.
+    /// The targets that the row is lowered to.
     targets: Vec<Target>,
     /// True if lavapipe takes seconds to compile what it becomes.
     slow: bool,
@@ -96,7 +96,7 @@ impl Shown {
         self.targets.iter().map(one).collect()
     }
 
-    /// What is wrong with what a module does in the interpreter; who executed what.
+    /// Returns the complaints about a run in the interpreter, and its coverage.
     fn interpreted(&self, what: &str, module: &Module) -> (Vec<String>, Coverage) {
         let config = Config { subgroup_size: 8, coverage: true, ..Config::default() };
         let ran = Interpreted { config }.run_module(module, &self.case);
@@ -138,7 +138,7 @@ const BITS: [(u32, &str); 4] =
 /// Multiplications of such components.
 const FOUR_BITS: &str = "4-bit A and B";
 
-/// What the texts have: every instruction with every layout, use and width that it takes.
+/// The cells that the specifications define: every instruction with every layout, use and width that it takes.
 fn wanted() -> BTreeSet<Cell> {
     let mut out = BTreeSet::new();
     let mut each = |what: String, packed: bool, four: bool| {
@@ -259,7 +259,7 @@ fn decorated(m: &Module) -> Vec<Cell> {
     found.map(|(_, name)| (name.to_owned(), "pointer".to_owned())).collect()
 }
 
-/// How a cell was shown: the best of what modules did.
+/// The evidence for a cell: the best of what modules did.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct How {
     scalar: bool,
@@ -383,7 +383,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "takes a minute"]
+    #[ignore = "scripts/test.sh long runs it: lavapipe compiles for a minute"]
     Lavapipe,
     fn slow_ones_run_on_lavapipe(device) {
         run_on(device, true, &|_| true);

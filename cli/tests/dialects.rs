@@ -1,4 +1,4 @@
-//! What options of the lowering mean for other dialects, and what is dropped and refused. (`smith.rs` runs
+//! Options of the lowering of other dialects, and instructions that are dropped or refused. (`smith.rs` runs
 //! `testdata/dialects` without options.)
 
 use coop_device::Profile;

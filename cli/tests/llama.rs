@@ -24,7 +24,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How many of them `scripts/llama-shaders.sh` makes.
+/// The number of them that `scripts/llama-shaders.sh` makes.
 const KHR: usize = 237;
 const NV: usize = 125;
 
@@ -87,7 +87,7 @@ fn printed_and_parsed_again() {
     }));
 }
 
-/// What the checker finds at this level or above.
+/// Returns the findings of the checker at this level or above.
 fn findings(module: &Module, options: &coop_validate::Options, least: Level) -> Vec<String> {
     let report = coop_validate::check(module, options);
     let at_least = report.findings.iter().filter(|f| f.level >= least);
@@ -171,12 +171,12 @@ fn no_findings_with_the_values_of_the_engine() {
 }
 
 #[test]
-#[ignore = "takes minutes; the other one tries a part of it"]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has a fifth of the values"]
 fn no_findings_with_all_values_of_the_engine() {
     no_findings(1);
 }
 
-/// Who executes what depends neither on the spec constants nor on the subgroup size.
+/// Uniformity depends neither on the specialization constants nor on the subgroup size.
 #[test]
 fn uniform_with_the_defaults_too() {
     let Some(modules) = modules() else { return };
@@ -192,7 +192,7 @@ fn uniform_with_the_defaults_too() {
     }));
 }
 
-/// How to lower for the device of an entry.
+/// Returns the options for lowering for the device of an entry.
 fn options(entry: &Entry) -> Options<'static> {
     Options {
         spec: entry.specialization(),
@@ -258,7 +258,7 @@ fn spirv_val() -> Option<PathBuf> {
     None
 }
 
-/// What spirv-val has to find in a folder, so that its silence about the others means something.
+/// spirv-val finds an invalid module in a folder, so that its silence about the others means something.
 #[test]
 fn an_invalid_module_in_a_folder_is_found() {
     let Some(validator) = spirv_val() else { return };

@@ -53,7 +53,7 @@ fn variants(path: &Path) -> Vec<(String, Case)> {
     out
 }
 
-/// What is wrong with an outcome, in words; nothing if it is as expected.
+/// Describes the differences of an outcome from what is expected; empty if there are none.
 fn wrong(outcome: &Outcome, case: &Case) -> Vec<String> {
     let mut out: Vec<String> = outcome.messages.clone();
     out.extend(outcome.faults.iter().cloned());

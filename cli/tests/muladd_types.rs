@@ -50,7 +50,7 @@ struct Product {
     saturate: bool,
     /// 3 subgroup, 2 workgroup.
     scope: u32,
-    /// Whether A, B, and D are column major.
+    /// True for each of A, B, and D that is column major.
     columns: [bool; 3],
 }
 

@@ -12,7 +12,7 @@ use coop_ir::text::{PrintOptions, print};
 use coop_ir::types::Type;
 use coop_ir::{Module, Op};
 
-/// Those whose workgroups are one subgroup.
+/// Kernels whose workgroups are one subgroup.
 const NARROW: [&str; 13] = [
     "plain",
     "plain.llc",
@@ -29,8 +29,8 @@ const NARROW: [&str; 13] = [
     "unoptimised",
 ];
 
-/// Those whose workgroups are several: pocl has subgroups as wide as a workgroup and does not keep the size that a kernel asks
-/// for, and rusticl crashes on them where its subgroups are of 16 (`testdata/opencl/README.md`).
+/// Kernels whose workgroups are several subgroups: pocl has subgroups as wide as a workgroup and does not keep the size
+/// that a kernel requires, and rusticl crashes on them where its subgroups are of 16 (`testdata/opencl/README.md`).
 const WIDE: [&str; 8] =
     ["gemm_bf16", "gemm_bf16.llc", "gemm_i4", "gemm_i4.llc", "gemm_i8", "gemm_i8.llc", "gemm_slm", "gemm_slm.llc"];
 
@@ -131,7 +131,7 @@ fn scalar_code_of_kernels_runs_on_intels_runtime() {
     }
 }
 
-/// What pocl gets wrong has its place on the page, and is defined.
+/// The faults of pocl are in the document, and their modules are defined.
 #[test]
 fn pocl_ends_at_what_its_page_says() {
     let module = "testdata/drivers/pocl/nontemporal.spvasm";
@@ -201,15 +201,15 @@ fn edited(what: &str, name: &str, edits: &[(&str, &str)]) -> String {
     text
 }
 
-/// What compilers emit besides what ours do: each is a change to the text of a kernel's module, and what comes of it is
-/// lowered, to scalar code and with matrices, and does the same.
+/// Other compilers' forms of kernels: each is a change to the text of a kernel's module. The result is lowered, to
+/// scalar code and with matrices, and gives the same.
 #[test]
 fn deviations_of_compilers_are_accepted() {
     let struct_pointer = (
         "%_ptr_Generic_half = OpTypePointer Generic %half\n",
         "%_ptr_Generic_half = OpTypePointer Generic %half\n%wrapped = OpTypeStruct %half\n%wrapped_pointer = OpTypePointer Generic %wrapped\n",
     );
-    /// What it is, the kernel, and what stands in it instead of what.
+    /// A description, the kernel, and pairs of a text and its replacement.
     type Change<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
     let changes: [Change<'_>; 5] = [
         (
@@ -343,7 +343,7 @@ fn strides_and_bounds_of_64_bits_keep_their_bits_on_surfaces() {
     }
 }
 
-/// What a kernel's host sees: its name, the types of its arguments, and its execution modes.
+/// Returns the interface of a kernel to its host: its name, the types of its arguments, and its execution modes.
 fn interface(m: &Module) -> Vec<String> {
     let entry = entry_points(m, &Decorations::new(m)).into_iter().next().expect("a kernel");
     let function = m.functions.iter().find(|f| m.inst(f.def).result == Some(entry.function)).expect("its function");
@@ -382,7 +382,7 @@ fn a_given_size_of_workgroups_is_fixed() {
     let output = again.output().unwrap_or_else(|error| panic!("{error}"));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("asks for workgroups of 32x1x1, not 64x1x1"), "{said}");
+    assert!(said.contains("requires workgroups of 32x1x1, not 64x1x1"), "{said}");
 }
 
 /// A device whose subgroups are of another size than the kernel asks for does not run it.

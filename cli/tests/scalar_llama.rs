@@ -90,7 +90,7 @@ fn scalar(module: &Module, case: &Case, profile: Option<&Profile>) -> Result<Low
     lower(module, &options).map_err(|e| e.to_string())
 }
 
-/// What is wrong with an outcome, in words; nothing if it is what the case expects.
+/// Describes the differences of an outcome from what the case expects; empty if there are none.
 fn wrong(outcome: Result<Outcome, coop_exec::Error>, case: &Case) -> Vec<String> {
     let outcome = match outcome {
         Ok(o) => o,
@@ -173,7 +173,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "Mesa 22.3 compiles attention for a minute"]
+    #[ignore = "scripts/test.sh long runs it: Mesa 22.3 compiles attention for a minute"]
     Debian12,
     fn odd_masks_on_debian_12(device) {
         on_device(device, &[CASES[17]]);

@@ -148,7 +148,7 @@ fn scalar(module: &Module, case: &Case, lanes: Lanes, profile: Option<&Profile>)
     lower(module, &options).map_err(|e| e.to_string())
 }
 
-/// What is wrong with an outcome, in words; nothing if it is the same as another one.
+/// Describes the differences of an outcome from another one; empty if there are none.
 fn wrong(outcome: Result<Outcome, coop_exec::Error>, wanted: &Outcome, case: &Case) -> Vec<String> {
     let outcome = match outcome {
         Ok(o) => o,
@@ -166,8 +166,8 @@ fn interpreted(module: &Module, case: &Case) -> Result<Outcome, coop_exec::Error
     Interpreted::default().run(&binary::write_words(module), case, &RunOptions::default())
 }
 
-/// What spirv-val has against a module. Without spirv-val, nothing; that is said aloud, and a failure where tools are
-/// required.
+/// Returns the errors of spirv-val for a module. Without spirv-val there are none, which is printed, and is a failure
+/// where tools are required.
 fn spirv_val(label: &str, module: &Module) -> Vec<String> {
     let cache = std::env::var_os("COOP_CACHE")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../.cache"), PathBuf::from);
@@ -315,7 +315,7 @@ fn on_device(device: &VulkanExecutor<'_>, samples: &[Sample]) {
     none(&failures);
 }
 
-/// What is run on devices: a few of each.
+/// Returns the samples to run on devices: a few of each kind.
 fn few() -> Vec<Sample> {
     let mut out = exchanges();
     out.extend(PRODUCTS.iter().zip(EXTENTS).map(|(v, e)| product(v, e)));

@@ -105,7 +105,7 @@ fn foreign(module: &Module, profile: &Profile) -> Vec<String> {
     out
 }
 
-/// What spirv-val and coopcheck have against a lowered module, and which of its matrices the device has not.
+/// Returns the errors of spirv-val and coopcheck for a lowered module, and its matrices that the device lacks.
 fn invalid(what: &str, lowered: &Lowered, profile: &Profile) -> Vec<String> {
     let mut out: Vec<String> =
         foreign(&lowered.module, profile).into_iter().map(|m| format!("{what}: declares {m}")).collect();
@@ -122,7 +122,7 @@ fn invalid(what: &str, lowered: &Lowered, profile: &Profile) -> Vec<String> {
     out
 }
 
-/// What spirv-val says against a module. Without the fetched tool nothing, aloud.
+/// Returns the errors of spirv-val for a module. Without the fetched tool there are none, which is printed.
 fn spirv_val(module: &Module) -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let cache = std::env::var_os("COOP_CACHE").map_or(root.join(".cache"), PathBuf::from);
@@ -320,7 +320,7 @@ fn same(job: &Job, target: Target, profile: &Profile) -> Result<Lowered, Vec<Str
     if failures.is_empty() { Ok(lowered) } else { Err(failures) }
 }
 
-/// What a target does not do, by what is refused.
+/// Returns true if a refusal is one of operations that a target does not support.
 fn not_done(why: &str) -> bool {
     // u8 times s8 works on the device although it does not list it.
     why.contains("[refused-dialect]") || why.contains("multiply u8 by s8 into s32")
@@ -400,7 +400,7 @@ fn coordinates() -> Job {
     Job { name: "coordinates".into(), module, case }
 }
 
-/// What SPV_EXT_cooperative_matrix_maintenance1 has the device do.
+/// The instructions of SPV_EXT_cooperative_matrix_maintenance1.
 const NATIVE: [Op; 4] = [
     Op::CooperativeMatrixReduceNV,
     Op::CooperativeMatrixPerElementOpNV,
@@ -499,7 +499,7 @@ fn llama(every: bool) -> Option<([usize; 2], Vec<String>)> {
     Some(([done, refused], failures))
 }
 
-/// Why a module is refused for a device.
+/// Returns the reason why a module is refused for a device.
 fn why_not(module: &str, device: &str) -> Option<&'static str> {
     let why = "mesa-lavapipe has no matrices that multiply bf16 by bf16";
     (device == "mesa-lavapipe" && module.contains("bf16")).then_some(why)
@@ -514,7 +514,7 @@ fn llamas_modules_cut_into_tiles_are_valid() {
 }
 
 #[test]
-#[ignore = "minutes: what the other test does, with all that the engine does"]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has a part of the constants"]
 fn llamas_modules_with_all_their_constants_cut_into_tiles_are_valid() {
     let Some((counts, failures)) = llama(true) else { return };
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
@@ -565,7 +565,8 @@ fn llamas_modules_cut_into_tiles_give_what_is_expected() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What a module takes of shared memory where the device has `limit` bytes, or why it can't be lowered.
+/// Returns the size of the shared memory of a module where the device has `limit` bytes, or the reason why it can't be
+/// lowered.
 fn taken(module: &Module, spec: &[u32], limit: u32) -> Result<u32, String> {
     let mut profile = Profile::builtin("nvidia-h100").expect("built in");
     profile.limits.max_compute_shared_memory_size = limit;

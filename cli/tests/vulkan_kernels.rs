@@ -41,7 +41,7 @@ fn jobs(folder: &str) -> Vec<Job> {
     files.into_iter().map(job).collect()
 }
 
-/// What the case says of the workgroup, as `cooplower` is told.
+/// Returns the workgroup sizes of the case, as options of `cooplower`.
 fn vulkan(case: &PathBuf) -> (Option<[u32; 3]>, Vulkan) {
     let table: toml::Table = std::fs::read_to_string(case).expect("readable").parse().expect("toml");
     let number = |v: &toml::Value| v.as_integer().and_then(|n| u32::try_from(n).ok());
@@ -70,7 +70,7 @@ fn spirv_val() -> Option<PathBuf> {
     None
 }
 
-/// What spirv-val says against a module for Vulkan.
+/// Returns the error of spirv-val for a module for Vulkan, if any.
 fn invalid(name: &str, module: &Module) -> Option<String> {
     let tool = spirv_val()?;
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("vulkan_kernels");
@@ -81,7 +81,7 @@ fn invalid(name: &str, module: &Module) -> Option<String> {
     (!out.status.success()).then(|| format!("{name}: spirv-val: {}", String::from_utf8_lossy(&out.stderr)))
 }
 
-/// What is wrong with a run.
+/// Describes the differences of an outcome from what the case expects.
 fn wrong(what: &str, outcome: &Outcome, case: &Case) -> Vec<String> {
     let said = outcome.messages.iter().chain(&outcome.faults).cloned();
     let differences = outcome.check(case).unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -114,7 +114,7 @@ fn run(device: &VulkanExecutor<'_>, job: &Job, shader: &Lowered, kernel: Option<
     failures
 }
 
-/// What the kernel does in the interpreter, if that knows all its instructions.
+/// Returns the outcome of the kernel in the interpreter, if that supports all its instructions.
 fn original(job: &Job) -> Option<Outcome> {
     match Interpreted::default().run(&job.words, &job.case, &RunOptions::default()) {
         Ok(outcome) => Some(outcome),

@@ -2,6 +2,7 @@
 
 use crate::fit;
 use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared, Refused, Requirements, Target};
+use coop_device::subgroup::specialized_for;
 use coop_device::{Feature, Profile, Requirement, capability_requirement, spirv_extension};
 use coop_ir::{InstRef, Module, Op, binary};
 use std::collections::BTreeSet;
@@ -35,6 +36,7 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     base.entry.clone_from(&options.entry_point);
     base.profile = Some(device.profile());
     base.subgroup_size = options.required_subgroup_size;
+    base.undefined_as_zero = options.undefined_as_zero;
     base.most_instructions = options.limits.instructions;
     base.deadline = options.limits.time.and_then(|time| Instant::now().checked_add(time));
     let question = Question { module: &prepared.module, device, options, base };
@@ -94,6 +96,9 @@ impl Question<'_> {
 
     /// The lowering that the options ask for, or the first that is possible.
     fn lower(&self) -> Result<coop_passes::Lowered, coop_passes::Error> {
+        if let Some(emulated) = self.emulated() {
+            return emulated;
+        }
         let can_require = self.device.can_require_subgroups();
         let lanes = match self.options.lanes {
             Lanes::Auto | Lanes::Subgroup => coop_passes::Lanes::Subgroup,
@@ -127,15 +132,58 @@ impl Question<'_> {
         }
     }
 
+    /// The lowering of a module that is made for subgroups of a size that the device has not: by local index, so that it has
+    /// them. None where the module is not known to be made for one, or runs with others too.
+    fn emulated(&self) -> Option<Result<coop_passes::Lowered, coop_passes::Error>> {
+        if self.options.lanes != Lanes::Auto || self.options.target == Target::Khr {
+            return None;
+        }
+        let has = self.device.profile().subgroup_sizes();
+        let (size, has_parts, sign) = match self.base.subgroup_size {
+            Some(size) => (size, false, "the pipeline requires it".to_owned()),
+            None => {
+                let found = specialized_for(self.module, &self.base.spec, true)?;
+                (
+                    found.size,
+                    found.has_parts,
+                    format!("SpecId {} is that, and the module {}", found.spec_id, found.sign),
+                )
+            }
+        };
+        if has.contains(&size) {
+            return None;
+        }
+        let base = coop_passes::Options { subgroup_size: Some(size), ..self.base.clone() };
+        let by_index = self.lower_with(&base, coop_passes::Target::Scalar, coop_passes::Lanes::LocalIndex);
+        match by_index {
+            Ok(mut lowered) => {
+                lowered.report.not_taken.push(format!("subgroups of the device: none has {size} invocations ({sign})"));
+                Some(Ok(lowered))
+            }
+            // With smaller subgroups it writes behind its arrays.
+            Err(error) if has_parts && has.iter().all(|other| *other < size) => Some(Err(error)),
+            Err(_) => None,
+        }
+    }
+
     fn lower_to(
         &self,
         target: coop_passes::Target,
         lanes: coop_passes::Lanes,
     ) -> Result<coop_passes::Lowered, coop_passes::Error> {
-        let mut options = coop_passes::Options { target, lanes, ..self.base.clone() };
+        self.lower_with(&self.base, target, lanes)
+    }
+
+    fn lower_with(
+        &self,
+        base: &coop_passes::Options<'_>,
+        target: coop_passes::Target,
+        lanes: coop_passes::Lanes,
+    ) -> Result<coop_passes::Lowered, coop_passes::Error> {
+        let mut options = coop_passes::Options { target, lanes, ..base.clone() };
         let mut done = coop_passes::lower(self.module, &options);
         // Where nobody says a size, any that the device has will do.
-        let open = self.base.subgroup_size.is_none() && target != coop_passes::Target::Auto;
+        let open = base.subgroup_size.is_none() && target != coop_passes::Target::Auto;
         let misfit = |done: &Result<_, coop_passes::Error>| matches!(done, Err(coop_passes::Error::Refused(refusal)) if refusal.cause == coop_passes::Cause::SubgroupSize);
         if open && misfit(&done) {
             for size in self.device.profile().required_subgroup_sizes() {

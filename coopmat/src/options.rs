@@ -19,13 +19,15 @@ pub enum Target {
 /// What an invocation's place in its subgroup is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Lanes {
-    /// [`Lanes::Subgroup`] if the device can require subgroup sizes and full subgroups, else [`Lanes::LocalIndex`].
+    /// [`Lanes::Subgroup`] if the device can require subgroup sizes and full subgroups, else [`Lanes::LocalIndex`]; that too
+    /// where a module is made for subgroups of a size that the device has not.
     #[default]
     Auto,
     /// Its place in a subgroup of the device. The pipeline must then require what [`Requirements`](crate::Requirements) says.
     Subgroup,
     /// Its place in the workgroup: so many consecutive invocations stand for a subgroup as
-    /// [`PipelineOptions::required_subgroup_size`] says. Such words run with subgroups of any size.
+    /// [`PipelineOptions::required_subgroup_size`] says. Such words run with subgroups of any size: what the module itself
+    /// does with subgroups goes through shared memory where the device has others.
     LocalIndex,
 }
 
@@ -46,6 +48,9 @@ pub struct PipelineOptions {
     pub lanes: Lanes,
     /// True if a module that the device runs is lowered all the same.
     pub always_lower: bool,
+    /// True if elements outside of a tensor read as zero, and are not written, where its layout has the clamp mode Undefined: for
+    /// engines that read there and multiply by zero, which is no number if they have read none. It costs comparisons.
+    pub undefined_as_zero: bool,
     /// True if a module that breaks rules of cooperative matrices is refused before it is lowered, as `cooplower` does:
     /// for modules of others. An engine checks its own once, with `coopcheck`. Without this such a module is refused if
     /// it can't be understood, and else does what its driver would have done with it: something.

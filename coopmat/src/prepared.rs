@@ -1,10 +1,11 @@
 //! A module that was read once.
 
-use crate::hash::Hasher;
+use crate::hash::{self, Hasher};
 use crate::{Device, Outcome, PipelineOptions, Specialization, lowering};
 use coop_ir::constant::{Constants, SpecValue};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
+use coop_ir::spv::Capability;
 use coop_ir::types::Type;
 use coop_ir::{Module, Op, binary};
 use std::collections::BTreeMap;
@@ -62,13 +63,14 @@ impl Prepared {
             let constants = spec_constants(&module);
             let entries = entry_points(&module, &Decorations::new(&module));
             let entries = entries.into_iter().map(|entry| entry.name).collect();
-            let concerned = coop_validate::concerns_matrices(&module);
+            let types = module.has_capability(Capability::BFloat16TypeKHR);
+            let concerned = types || coop_validate::concerns_matrices(&module);
             Ok(Prepared { concerned, constants, entries, module, hash: OnceLock::new() })
         });
         prepared.unwrap_or_else(Err).map_err(ReadError)
     }
 
-    /// Returns whether the module has anything that is ever lowered: if not, each of its pipelines is [`Outcome::Native`].
+    /// Returns whether the module has anything that is ever lowered, matrices or bfloat16: if not, each of its pipelines is [`Outcome::Native`].
     pub fn has_matrices(&self) -> bool {
         self.concerned
     }
@@ -97,12 +99,7 @@ impl Prepared {
     /// Returns the key of [`Prepared::for_pipeline`] for caches: the same if the library's build, the module, the device and the
     /// options are.
     pub fn pipeline_key(&self, device: &Device, options: &PipelineOptions) -> [u8; 32] {
-        let mut hasher = Hasher::new();
-        hasher.add_field(crate::BUILD.as_bytes());
-        hasher.add_field(&self.hash());
-        hasher.add_field(&device.hash());
-        hasher.add_field(format!("{options:?}").as_bytes());
-        hasher.finish()
+        pipeline_key(&self.hash(), device, options)
     }
 
     /// Returns the values of all constants of the module, as a pipeline with `given` has them; an error if one does not fit.
@@ -121,6 +118,12 @@ impl Prepared {
         }
         Ok(all)
     }
+}
+
+/// Returns the key of what [`Prepared::for_pipeline`] answers for a module that was not read yet: the same if the library's build,
+/// what tells the module from others, the device and the options are.
+pub fn pipeline_key(module: &[u8; 32], device: &Device, options: &PipelineOptions) -> [u8; 32] {
+    hash::hash(&[crate::BUILD.as_bytes(), module, &device.hash(), format!("{options:?}").as_bytes()])
 }
 
 /// Runs what must not panic; the message if it does.

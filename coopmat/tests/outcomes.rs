@@ -294,7 +294,7 @@ fn wrong_bytes_are_errors() {
     for (wrong, says) in [
         (&good[..0], "at least 20 bytes"),
         (&good[..6], "bytes"),
-        (&good[..good.len() - 1], "no multiple of 4"),
+        (&good[..good.len() - 1], "not a multiple of 4"),
         (&good[..good.len() - 4], "inside a function"),
         (&good[1..], "not SPIR-V"),
     ] {
@@ -353,4 +353,128 @@ fn keys_are_of_what_goes_in() {
     others.dedup();
     assert_eq!(others.len(), all + 1);
     assert!(coopmat::BUILD.starts_with(coopmat::VERSION) && coopmat::BUILD.len() > coopmat::VERSION.len() + 16);
+}
+
+/// Made for subgroups of 32: an array has a part for each of them, and in each a value is broadcast, by all invocations or by some.
+fn with_parts(uniform: bool) -> Prepared {
+    let broadcast = "%b = OpGroupNonUniformBroadcastFirst %u32 %n3 %me";
+    let body = if uniform {
+        format!("{broadcast}\n")
+    } else {
+        format!(
+            "%few = OpULessThan %bool %me %n3\nOpSelectionMerge %end None\nOpBranchConditional %few %in %end\n%in = OpLabel\n\
+             {broadcast}\nOpBranch %end\n%end = OpLabel\n"
+        )
+    };
+    let text = format!(
+        "; Version: 1.6\nOpCapability Shader\nOpCapability VulkanMemoryModel\nOpCapability CooperativeMatrixKHR\n\
+         OpCapability GroupNonUniform\nOpCapability GroupNonUniformBallot\n\
+         OpExtension \"SPV_KHR_cooperative_matrix\"\nOpMemoryModel Logical Vulkan\n\
+         OpEntryPoint GLCompute %main \"main\" %index %subgroup %parts\nOpExecutionModeId %main LocalSizeId %x %n1 %n1\n\
+         OpDecorate %x SpecId 0\nOpDecorate %size SpecId 1\n\
+         OpDecorate %index BuiltIn LocalInvocationIndex\nOpDecorate %subgroup BuiltIn SubgroupId\n\
+         %void = OpTypeVoid\n%fn = OpTypeFunction %void\n%bool = OpTypeBool\n%u32 = OpTypeInt 32 0\n%f32 = OpTypeFloat 32\n\
+         %n1 = OpConstant %u32 1\n%n2 = OpConstant %u32 2\n%n3 = OpConstant %u32 3\n%n8 = OpConstant %u32 8\n\
+         %x = OpSpecConstant %u32 128\n%size = OpSpecConstant %u32 32\n%count = OpSpecConstantOp %u32 UDiv %x %size\n\
+         %array = OpTypeArray %u32 %count\n%to_array = OpTypePointer Workgroup %array\n%to_part = OpTypePointer Workgroup %u32\n\
+         %to_in = OpTypePointer Input %u32\n%index = OpVariable %to_in Input\n%subgroup = OpVariable %to_in Input\n\
+         %parts = OpVariable %to_array Workgroup\n%matrix = OpTypeCooperativeMatrixKHR %f32 %n3 %n8 %n8 %n2\n\
+         %null = OpConstantNull %matrix\n%main = OpFunction %void None %fn\n%entry = OpLabel\n%me = OpLoad %u32 %index\n\
+         %s = OpLoad %u32 %subgroup\n%sum = OpFAdd %matrix %null %null\n%part = OpAccessChain %to_part %parts %s\n\
+         OpStore %part %me\n{body}OpReturn\nOpFunctionEnd\n"
+    );
+    let module = coop_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    Prepared::read(&coop_ir::binary::write_words(&module)).expect("what was written reads")
+}
+
+#[test]
+fn subgroups_that_a_module_is_made_for_are_emulated() {
+    let options = PipelineOptions::default();
+    // Its subgroups have 8 invocations: 16 would write into 4 parts.
+    let small = device("mesa-lavapipe-debian12");
+    let emulated = lowered(with_parts(true).for_pipeline(&small, &options));
+    assert_eq!((emulated.target, emulated.requirements.subgroup_size), (Target::Scalar, None));
+    assert!(emulated.requirements.shared_memory >= 512, "{:?}", emulated.requirements);
+    assert!(emulated.not_taken.iter().any(|why| why.contains("none has 32 invocations (SpecId 1")), "{emulated:?}");
+    let refused = refused(with_parts(false).for_pipeline(&small, &options));
+    assert_eq!(refused.rule, "refused-lanes");
+    // A device that has them needs none of that.
+    let large =
+        lowered(with_parts(false).for_pipeline(&without("nvidia-h100", &[Feature::CooperativeMatrix]), &options));
+    assert_eq!((large.requirements.subgroup_size, large.requirements.full_subgroups), (Some(32), true));
+    // A size that the pipeline asks for.
+    let mut options = PipelineOptions::default();
+    options.required_subgroup_size = Some(64);
+    let asked = lowered(with_parts(true).for_pipeline(&small, &options));
+    assert_eq!(asked.requirements.subgroup_size, None);
+}
+
+/// What words write, run by the interpreter with subgroups of 32.
+fn written(words: &[u32], case: &coop_exec::Case) -> coop_exec::Outcome {
+    let module = coop_ir::binary::read_words(words).expect("a module");
+    let (buffers, report) = coop_exec::interp::Interpreted { config: Default::default() }
+        .run_module(&module, case)
+        .unwrap_or_else(|e| panic!("{e}"));
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    coop_exec::interp::Interpreted::outcome(buffers, &report)
+}
+
+#[test]
+fn elements_that_layouts_leave_undefined_can_be_as_outside_of_other_layouts() {
+    let path = format!("{}/../exec/tests/interp/clamp", env!("CARGO_MANIFEST_DIR"));
+    let case = coop_exec::Case::load(std::path::Path::new(&format!("{path}.toml"))).expect("a case");
+    let module = Prepared::read_bytes(&std::fs::read(format!("{path}.spv")).expect("a module")).expect("reads");
+    let small = without("nvidia-h100", &[Feature::CooperativeMatrix]);
+    let mut options = PipelineOptions::default();
+    // The mode of the layout: Constant, then Undefined.
+    options.specialization.set_u32(0, 1);
+    let wanted = written(&lowered(module.for_pipeline(&small, &options)).words, &case);
+    options.specialization.set_u32(0, 0);
+    let left = lowered(module.for_pipeline(&small, &options)).words;
+    options.undefined_as_zero = true;
+    let zeros = lowered(module.for_pipeline(&small, &options)).words;
+    assert_ne!(left, zeros);
+    let differences = written(&zeros, &case).compare(&wanted, &case).expect("comparable");
+    assert!(differences.is_empty(), "{}", differences[0]);
+}
+
+#[test]
+fn bfloat16_without_matrices_is_lowered_where_there_is_none() {
+    let text = "; Version: 1.6\nOpCapability Shader\nOpCapability VulkanMemoryModel\nOpCapability BFloat16TypeKHR\n\
+         OpCapability StorageBuffer16BitAccess\nOpExtension \"SPV_KHR_bfloat16\"\nOpMemoryModel Logical Vulkan\n\
+         OpEntryPoint GLCompute %main \"main\" %in %out %index\nOpExecutionMode %main LocalSize 32 1 1\n\
+         OpDecorate %index BuiltIn LocalInvocationIndex\n\
+         OpDecorate %a16 ArrayStride 2\nOpDecorate %b16 Block\nOpMemberDecorate %b16 0 Offset 0\n\
+         OpDecorate %a32 ArrayStride 4\nOpDecorate %b32 Block\nOpMemberDecorate %b32 0 Offset 0\n\
+         OpDecorate %in DescriptorSet 0\nOpDecorate %in Binding 0\nOpDecorate %out DescriptorSet 0\nOpDecorate %out Binding 1\n\
+         %void = OpTypeVoid\n%fn = OpTypeFunction %void\n%u32 = OpTypeInt 32 0\n%f32 = OpTypeFloat 32\n\
+         %bf16 = OpTypeFloat 16 BFloat16KHR\n%n0 = OpConstant %u32 0\n%third = OpConstant %f32 0.3333\n\
+         %a16 = OpTypeRuntimeArray %bf16\n%b16 = OpTypeStruct %a16\n%p16 = OpTypePointer StorageBuffer %b16\n\
+         %e16 = OpTypePointer StorageBuffer %bf16\n%a32 = OpTypeRuntimeArray %f32\n%b32 = OpTypeStruct %a32\n\
+         %p32 = OpTypePointer StorageBuffer %b32\n%e32 = OpTypePointer StorageBuffer %f32\n\
+         %to_in = OpTypePointer Input %u32\n%index = OpVariable %to_in Input\n\
+         %in = OpVariable %p16 StorageBuffer\n%out = OpVariable %p32 StorageBuffer\n\
+         %main = OpFunction %void None %fn\n%entry = OpLabel\n%me = OpLoad %u32 %index\n\
+         %from = OpAccessChain %e16 %in %n0 %me\n%x = OpLoad %bf16 %from\n%wide = OpFConvert %f32 %x\n\
+         %product = OpFMul %f32 %wide %third\n%narrow = OpFConvert %bf16 %product\n%again = OpFConvert %f32 %narrow\n\
+         %to = OpAccessChain %e32 %out %n0 %me\nOpStore %to %again\nOpStore %from %narrow\nOpReturn\nOpFunctionEnd\n";
+    let module = coop_ir::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let words = coop_ir::binary::write_words(&module);
+    let prepared = Prepared::read(&words).expect("what was written reads");
+    assert!(prepared.has_matrices());
+    let options = PipelineOptions::default();
+    let without = lowered(prepared.for_pipeline(&device("mesa-lavapipe-debian12"), &options));
+    let again = coop_ir::binary::read_words(&without.words).expect("reads");
+    assert!(again.capabilities().all(|c| c.to_string() != "BFloat16TypeKHR"), "{without:?}");
+    assert_eq!((without.requirements.subgroup_size, without.target), (None, Target::Scalar));
+    let case = "workgroups = [1, 1, 1]\n[[buffer]]\nname = 'I'\nbinding = 0\ntype = 'bf16'\ncount = 32\nfill = 'half-integers'\n\
+                [[buffer]]\nname = 'O'\nbinding = 1\ntype = 'f32'\ncount = 32\nfill = { constant = 99 }\n";
+    let case = coop_exec::Case::parse(case, std::path::Path::new("")).expect("a case");
+    let differences = written(&without.words, &case).compare(&written(&words, &case), &case).expect("comparable");
+    assert!(differences.is_empty(), "{}", differences[0]);
+    // Who has the type has nothing to lower.
+    let mut profile = Profile::builtin("nvidia-h100").expect("a device");
+    profile.features.set(Feature::ShaderBFloat16Type, true);
+    profile.extensions.push("VK_KHR_shader_bfloat16".to_owned());
+    assert_eq!(prepared.for_pipeline(&Device::from_profile(profile), &options), Outcome::Native);
 }

@@ -1,8 +1,8 @@
-//! What a device can say yes or no to.
+//! The Boolean features and properties of a device.
 //!
-//! A [`Feature`] is a Boolean member of one of Vulkan's feature structures, or a Boolean property that
-//! works like one (the float controls, the accelerated dot products). Names are Vulkan's own; where two
-//! structures use the same member name (the cooperative-matrix ones do), the vendor suffix tells them apart.
+//! A [`Feature`] is a Boolean member of one of Vulkan's feature structures, or a Boolean property that works like one
+//! (the float controls, the accelerated dot products). Names are Vulkan's own; where two structures use the same member
+//! name (the cooperative-matrix ones do), the vendor suffix tells them apart.
 
 use std::fmt;
 
@@ -26,12 +26,12 @@ macro_rules! features {
             /// Every feature, in the order in which Vulkan grew them.
             pub const ALL: &'static [Feature] = &[$($(Feature::$variant,)*)*];
 
-            /// The name in profiles and messages.
+            /// Returns the name in profiles and messages.
             pub const fn name(self) -> &'static str {
                 match self { $($(Feature::$variant => $name,)*)* }
             }
 
-            /// The Vulkan structure that the feature is a member of.
+            /// Returns the Vulkan structure that the feature is a member of.
             pub const fn structure(self) -> &'static str {
                 match self { $($(Feature::$variant)|* => $structure,)* }
             }
@@ -235,12 +235,12 @@ features! {
 }
 
 impl Feature {
-    /// The feature of that name.
+    /// Returns the feature with a name.
     pub fn from_name(name: &str) -> Option<Feature> {
         Feature::ALL.iter().copied().find(|feature| feature.name() == name)
     }
 
-    /// Returns true if this is a Boolean property: true or false of the device, but nothing that one enables.
+    /// Returns true if this is a Boolean property, which an application does not enable.
     pub fn is_property(self) -> bool {
         self.structure().ends_with("Properties")
     }
@@ -281,7 +281,7 @@ impl Features {
         self.set(feature, true);
     }
 
-    /// The features of the set, in the order of [`Feature::ALL`].
+    /// Returns the features of the set, in the order of [`Feature::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = Feature> + use<> {
         let set = *self;
         Feature::ALL.iter().copied().filter(move |&feature| set.has(feature))

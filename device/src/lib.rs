@@ -1,9 +1,9 @@
-//! Device profiles: what a Vulkan device accepts and how large it is.
+//! Device profiles: the features and limits of a Vulkan device.
 //!
-//! A [`Profile`] is data about one device and driver, measured on it (`cooprun profile`) or taken from what
-//! its maker published. Checking and lowering ask it; only `vulkan`, a feature of the crate, talks to a driver. In a profile's JSON the
-//! names are Vulkan's own member names. A feature that is not mentioned is absent, and a limit that is not mentioned is
-//! the least that Vulkan promises; a name that this version does not know is an error.
+//! A [`Profile`] is data about one device and driver, measured on it (`cooprun profile`) or taken from the vendor's
+//! publications. Checking and lowering use it; only `vulkan`, a feature of the crate, talks to a driver. In a profile's
+//! JSON the names are Vulkan's own member names. A feature that is not mentioned is absent, and a limit that is not
+//! mentioned is the least that Vulkan guarantees; an unknown name is an error.
 
 mod feature;
 mod read;
@@ -22,7 +22,7 @@ pub use feature::{Feature, Features};
 pub use require::{Requirement, VulkanExtension, capability_requirement, opencl_requirement, spirv_extension};
 pub use scalar::{ApiVersion, ComponentType, Scope, SubgroupOperations};
 
-/// How a profile's values were obtained.
+/// The origin of a profile's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Origin {
@@ -30,7 +30,7 @@ pub enum Origin {
     Measured,
     /// Taken from the vendor's documents or from published reports.
     Published,
-    /// Not said.
+    /// Unknown.
     #[default]
     Unknown,
 }
@@ -61,7 +61,7 @@ impl Api {
         *self == Api::Vulkan
     }
 
-    /// Returns whether profiles tell what entry points of an execution model need: compute shaders, or kernels.
+    /// Returns true if profiles cover entry points of an execution model: compute shaders, or kernels.
     pub fn judges(self, model: ExecutionModel) -> bool {
         match self {
             Api::Vulkan => model == ExecutionModel::GLCompute,
@@ -70,11 +70,11 @@ impl Api {
     }
 }
 
-/// What a device supports, as far as compute modules with matrices are concerned.
+/// The features and limits of a device, as far as compute modules with matrices use them.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Profile {
-    /// What the profile is called: `nvidia-h100`.
+    /// The name of the profile: `nvidia-h100`.
     pub name: String,
     /// The device's own name.
     pub device: String,
@@ -87,27 +87,27 @@ pub struct Profile {
     pub api: Api,
     /// The Vulkan version that the device reports.
     pub api_version: ApiVersion,
-    /// How the values were obtained.
+    /// The origin of the values.
     pub origin: Origin,
-    /// Where from and when, in words.
+    /// Their source and date, in words.
     pub source: String,
     /// Sizes and counts.
     pub limits: Limits,
     /// Features and Boolean properties.
     pub features: Features,
-    /// Device extensions. Only those that bear on compute shaders need to be listed.
+    /// Device extensions. Only those that matter to compute shaders need to be listed.
     pub extensions: Vec<String>,
     /// The list of `VK_KHR_cooperative_matrix`: exact sizes, best first.
     pub khr_properties: Vec<MatrixProperties>,
-    /// Matrices that the device has and does not multiply: their elements are looked at, and they are loaded and stored.
-    /// No list of Vulkan's.
+    /// Matrices that the device supports but does not multiply: they are loaded, stored, and accessed by element. No
+    /// query of Vulkan's lists them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held_properties: Vec<MatrixProperties>,
     /// The list of `VK_NV_cooperative_matrix2`: granularities, best first.
     pub flexible_properties: Vec<FlexibleProperties>,
-    /// What `VK_EXT_cooperative_matrix_maintenance1` answers, by query.
+    /// The answers of `VK_EXT_cooperative_matrix_maintenance1`, by query.
     pub properties2: Vec<Properties2>,
-    /// The list of `VK_NV_cooperative_matrix`, the first extension of all.
+    /// The list of `VK_NV_cooperative_matrix`, the oldest extension.
     pub nv_properties: Vec<NvProperties>,
 }
 
@@ -115,27 +115,27 @@ pub struct Profile {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limits {
-    /// Bytes of Workgroup memory that a workgroup can have.
+    /// The most bytes of Workgroup memory of a workgroup.
     pub max_compute_shared_memory_size: u32,
-    /// Invocations that a workgroup can have.
+    /// The most invocations of a workgroup.
     pub max_compute_work_group_invocations: u32,
-    /// Size of a workgroup in each dimension.
+    /// The largest workgroup in each dimension.
     pub max_compute_work_group_size: [u32; 3],
-    /// Workgroups in a dispatch in each dimension.
+    /// The most workgroups of a dispatch in each dimension.
     pub max_compute_work_group_count: [u32; 3],
     /// Bytes of push constants.
     pub max_push_constants_size: u32,
-    /// Bytes of a storage buffer that a shader can see.
+    /// The most bytes of a storage buffer that a shader can access.
     pub max_storage_buffer_range: u64,
-    /// Bytes of a uniform buffer that a shader can see.
+    /// The most bytes of a uniform buffer that a shader can access.
     pub max_uniform_buffer_range: u64,
-    /// The subgroup size when nothing else is asked for.
+    /// The subgroup size if none is required.
     pub subgroup_size: u32,
-    /// The smallest subgroup size that can be asked for.
+    /// The smallest subgroup size that can be required.
     pub min_subgroup_size: u32,
-    /// The largest subgroup size that can be asked for.
+    /// The largest subgroup size that can be required.
     pub max_subgroup_size: u32,
-    /// Subgroups that a workgroup can have.
+    /// The most subgroups of a workgroup.
     pub max_compute_workgroup_subgroups: u32,
     /// Shader stages in which a subgroup size can be required (`VkShaderStageFlags`).
     pub required_subgroup_size_stages: u32,
@@ -158,7 +158,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// What every Vulkan 1.1 device has at least, with a subgroup of one.
+    /// Returns the least limits of a Vulkan 1.1 device, with a subgroup of one.
     fn default() -> Limits {
         Limits {
             max_compute_shared_memory_size: 16384,
@@ -189,7 +189,7 @@ impl Limits {
     /// The bit of the compute stage in masks of shader stages.
     pub const COMPUTE_STAGE: u32 = 0x20;
 
-    /// The most invocations that a subgroup of any device has.
+    /// The most invocations of a subgroup on any device.
     pub const MAX_SUBGROUP_SIZE: u32 = 128;
 }
 
@@ -224,24 +224,24 @@ pub struct FlexibleProperties {
     /// Types, scope, and the granularities as m, n, k.
     #[serde(flatten)]
     pub granularity: MatrixProperties,
-    /// The workgroup's invocations that the row is for; 0 with Subgroup scope.
+    /// The number of invocations of the workgroup; 0 with Subgroup scope.
     #[serde(default)]
     pub workgroup_invocations: u32,
 }
 
-/// What one query of `VK_EXT_cooperative_matrix_maintenance1` answered.
+/// The answer to one query of `VK_EXT_cooperative_matrix_maintenance1`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Properties2 {
-    /// The scope asked for.
+    /// The scope of the query.
     pub scope: Scope,
-    /// The workgroup's invocations asked for; 0 with Subgroup scope.
+    /// The number of invocations of the workgroup; 0 with Subgroup scope.
     #[serde(default)]
     pub invocations: u32,
-    /// The subgroup size asked for; 0 is "whatever it will be".
+    /// The subgroup size of the query; 0 is unspecified.
     #[serde(default)]
     pub subgroup_size: u32,
-    /// True if saturating accumulation was asked for.
+    /// True if the query is for saturating accumulation.
     #[serde(default)]
     pub saturating: bool,
     /// The answer. `saturating` and `scope` repeat the query.
@@ -269,7 +269,7 @@ pub struct NvProperties {
     pub scope: Scope,
 }
 
-/// The profiles that come with the tools, by name.
+/// The built-in profiles, by name.
 const BUILTIN: &[(&str, &str)] = &[
     ("amd-rdna3", include_str!("../profiles/amd-rdna3.json")),
     ("amd-rdna4", include_str!("../profiles/amd-rdna4.json")),
@@ -287,7 +287,7 @@ const BUILTIN: &[(&str, &str)] = &[
 ];
 
 impl Profile {
-    /// The built-in profile of that name.
+    /// Returns the built-in profile with a name.
     pub fn builtin(name: &str) -> Option<Profile> {
         let (_, json) = BUILTIN.iter().find(|(builtin, _)| *builtin == name)?;
         match Profile::from_json(json) {
@@ -296,7 +296,7 @@ impl Profile {
         }
     }
 
-    /// The names of the built-in profiles, sorted.
+    /// Returns the names of the built-in profiles, sorted.
     pub fn builtin_names() -> impl Iterator<Item = &'static str> {
         BUILTIN.iter().map(|(name, _)| *name)
     }
@@ -319,7 +319,7 @@ impl Profile {
         self.features.has(feature)
     }
 
-    /// The device, with SPV_EXT_cooperative_matrix_maintenance1 besides what it has.
+    /// Returns the device with SPV_EXT_cooperative_matrix_maintenance1 added.
     #[must_use]
     pub fn with_maintenance1(mut self) -> Profile {
         const NAME: &str = "VK_EXT_cooperative_matrix_maintenance1";
@@ -342,7 +342,8 @@ impl Profile {
         self
     }
 
-    /// The subgroup sizes that a compute pipeline can require, ascending: where none can be required, the device's own.
+    /// Returns the subgroup sizes that a compute pipeline can require, ascending: if none can be required, the device's
+    /// own.
     pub fn subgroup_sizes(&self) -> Vec<u32> {
         let limits = &self.limits;
         let stages = limits.required_subgroup_size_stages & Limits::COMPUTE_STAGE != 0;
@@ -358,7 +359,7 @@ impl Profile {
         self.extensions.iter().any(|extension| extension == name)
     }
 
-    /// Returns whether a module may declare the capability on this device; if not, what is missing.
+    /// Returns an error with the missing requirement if a module may not declare the capability on this device.
     pub fn check_capability(&self, capability: Capability) -> Result<(), Requirement> {
         let requirement = self.requirement_of(capability);
         if requirement.is_met_by(self) { Ok(()) } else { Err(requirement) }
@@ -389,7 +390,7 @@ impl Profile {
     }
 }
 
-/// Why a text is not a profile.
+/// An error in the text of a profile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProfileError(String);
 
@@ -443,7 +444,7 @@ mod tests {
         assert!(f16 > 0 && h100.flexible_properties.iter().any(|row| row.granularity.scope == Scope::Workgroup));
     }
 
-    /// What was not measured says so, and where it comes from; a list of matrices goes with the feature.
+    /// A profile that was not measured says so, with its source; a list of matrices goes with the feature.
     #[test]
     fn published_profiles_name_their_sources() {
         let all: Vec<Profile> = Profile::builtin_names().filter_map(Profile::builtin).collect();

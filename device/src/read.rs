@@ -1,4 +1,4 @@
-//! Reads profiles: no name passes that means nothing, and no number that no device can have.
+//! Reads profiles, and rejects unknown names and impossible numbers.
 //!
 //! The keys are compared with those of a profile that is written, so that there is no second list of them.
 
@@ -29,7 +29,7 @@ pub(super) fn from_json(text: &str) -> Result<Profile, ProfileError> {
     Ok(profile)
 }
 
-/// A profile that has everything that one can have, as JSON.
+/// Returns a profile with every key, as JSON.
 fn specimen() -> Value {
     let (a, scope) = (ComponentType::F16, Scope::Subgroup);
     let row = MatrixProperties { m: 1, n: 1, k: 1, a, b: a, c: a, result: a, saturating: false, scope };
@@ -53,7 +53,7 @@ fn specimen() -> Value {
     serde_json::to_value(profile).unwrap_or_else(|error| unreachable!("a profile has string keys only: {error}"))
 }
 
-/// Refuses keys that the specimen does not have at the same place, and other kinds of values than it has there.
+/// Rejects keys that the specimen does not have at the same place, and values of another kind.
 fn keys(value: &Value, specimen: &Value, path: &str) -> Result<(), ProfileError> {
     match (value, specimen) {
         (Value::Object(object), Value::Object(known)) => {
@@ -71,7 +71,7 @@ fn keys(value: &Value, specimen: &Value, path: &str) -> Result<(), ProfileError>
             let Some(like) = like.first() else { return Ok(()) };
             items.iter().zip(0..).try_for_each(|(item, n)| keys(item, like, &format!("{path}[{n}]")))
         }
-        (_, Value::Object(_)) if path.is_empty() => Err(ProfileError(format!("{} is no object", kind(value)))),
+        (_, Value::Object(_)) if path.is_empty() => Err(ProfileError(format!("{} is not an object", kind(value)))),
         (_, Value::Object(_)) => Err(ProfileError(format!("{path} is {}, not an object", kind(value)))),
         (_, Value::Array(_)) => Err(ProfileError(format!("{path} is {}, not a list", kind(value)))),
         (_, Value::Bool(_)) if !value.is_boolean() => {
@@ -92,7 +92,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The subgroup size has to be said, since a lowering depends on it; without the least and the largest one it is the only one.
+/// Requires the subgroup size, since lowerings depend on it. Without a smallest and a largest size it is the only one.
 fn sizes_from_one(value: &Value, limits: &mut Limits) -> Result<(), ProfileError> {
     let said = |key: &str| value.get("limits").is_some_and(|limits| limits.get(key).is_some());
     if !said("subgroupSize") {
@@ -108,7 +108,7 @@ fn sizes_from_one(value: &Value, limits: &mut Limits) -> Result<(), ProfileError
     Ok(())
 }
 
-/// Refuses what no device can mean and what arithmetic on limits relies on.
+/// Rejects limits that no device can have and that arithmetic on limits relies on.
 fn limits(limits: &Limits) -> Result<(), ProfileError> {
     let sizes = [
         ("subgroupSize", limits.subgroup_size),
@@ -137,7 +137,7 @@ fn limits(limits: &Limits) -> Result<(), ProfileError> {
     Ok(())
 }
 
-/// The lists of matrices, each with its rows as m, n and k.
+/// Returns the lists of matrices, each with its rows as m, n and k.
 fn listed(profile: &Profile) -> Vec<(&'static str, Vec<[u32; 3]>)> {
     let sizes = |rows: &[MatrixProperties]| rows.iter().map(|r| [r.m, r.n, r.k]).collect();
     let flexible: Vec<MatrixProperties> = profile.flexible_properties.iter().map(|r| r.granularity).collect();
@@ -167,7 +167,7 @@ fn extension(name: &str) -> Result<(), ProfileError> {
     if near.is_none() && name.starts_with("VK_") {
         return Ok(());
     }
-    Err(ProfileError(format!("extensions: '{name}' is no extension of Vulkan{}", DidYouMean(near))))
+    Err(ProfileError(format!("extensions: '{name}' is not an extension of Vulkan{}", DidYouMean(near))))
 }
 
 #[cfg(test)]
@@ -198,10 +198,10 @@ mod tests {
             (r#", "features": []"#, "features is a list, not an object"),
             (r#", "features": {"shaderInt8": 1}"#, "features.shaderInt8 is 1, not true or false"),
             (r#", "extensions": ["VK_KHR_cooperative_matix"]"#, "did you mean 'VK_KHR_cooperative_matrix'?"),
-            (r#", "extensions": ["SPV_KHR_cooperative_matrix"]"#, "is no extension of Vulkan"),
+            (r#", "extensions": ["SPV_KHR_cooperative_matrix"]"#, "is not an extension of Vulkan"),
             (r#", "khrProperties": [[8, 8, 8]]"#, "khrProperties[0] is a list, not an object"),
             (r#", "khrProperties": [{"M": 8}]"#, "there is no khrProperties[0].M"),
-            (r#", "apiVersion": "one""#, "'one' is no version"),
+            (r#", "apiVersion": "one""#, "'one' is not a version"),
         ] {
             let error = with(members).unwrap_err();
             assert!(error.starts_with("not a device profile: ") && error.contains(why), "{members}: {error}");
@@ -220,8 +220,8 @@ mod tests {
         let limits = |members: &str| format!(r#"{{"limits": {{{members}}}}}"#);
         for (text, why) in [
             (String::new(), "EOF"),
-            ("[]".to_owned(), "a list is no object"),
-            ("12".to_owned(), "a number is no object"),
+            ("[]".to_owned(), "a list is not an object"),
+            ("12".to_owned(), "a number is not an object"),
             ("{}".to_owned(), "limits.subgroupSize is missing"),
             (limits(r#""subgroupSise": 32"#), "there is no limits.subgroupSise; did you mean 'subgroupSize'?"),
             (limits(r#""subgroupSize": 12"#), "limits.subgroupSize is 12, not a power of two"),

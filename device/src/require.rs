@@ -1,7 +1,7 @@
-//! What a SPIR-V capability or extension asks of a Vulkan device.
+//! The requirements of SPIR-V capabilities and extensions on a Vulkan device.
 //!
-//! One table each, for the capabilities and extensions that compute modules use. What is not in a table is
-//! answered with "unknown", never with "fine" or "refused": new extensions come faster than tables grow.
+//! There is one table for the capabilities and one for the extensions that compute modules use. Anything else is
+//! unknown, neither accepted nor refused: new extensions come faster than tables grow.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use coop_ir::spv::Capability as C;
 use super::{ApiVersion, Feature, Profile, SubgroupOperations};
 use coop_ir::nearest::distance;
 
-/// What a device must have before a module may declare a capability.
+/// The requirement of a capability on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Requirement {
-    /// Nothing: every Vulkan device takes it in a compute shader.
+    /// None: every Vulkan device accepts it in a compute shader.
     Nothing,
-    /// One of these features; the device enables whichever it has.
+    /// One of these features; the device enables the one that it has.
     AnyOf(&'static [Feature]),
-    /// One of these Boolean properties or more, depending on what the module then asks for.
+    /// These subgroup operations or more, depending on what the module uses.
     Subgroup(SubgroupOperations),
-    /// The extension, or the core version that took it in; it has no feature of its own.
+    /// The extension, or the core version that includes it; it has no feature of its own.
     Extension(VulkanExtension),
     /// No Vulkan feature enables it.
     NeverInVulkan,
@@ -53,7 +53,7 @@ impl VulkanExtension {
 }
 
 impl Requirement {
-    /// Returns true if the device has what is required. What is unknown counts as met: nobody can say.
+    /// Returns true if the device meets the requirement. An unknown requirement counts as met.
     pub fn is_met_by(self, profile: &Profile) -> bool {
         match self {
             Requirement::Nothing | Requirement::Unknown => true,
@@ -87,13 +87,22 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// What the capability of that number asks of a device.
+/// Returns the requirement of a capability on a Vulkan device.
 pub fn capability_requirement(capability: Capability) -> Requirement {
-    use Feature as F;
+    if let Some(operations) = subgroup_operations(capability) {
+        return Requirement::Subgroup(operations);
+    }
+    match enabling_features(capability) {
+        [] => requirement_without_feature(capability),
+        features => Requirement::AnyOf(features),
+    }
+}
+
+/// Returns the requirement of a capability that neither features nor subgroup operations enable.
+fn requirement_without_feature(capability: Capability) -> Requirement {
     use Requirement::*;
-    type Ops = SubgroupOperations;
     match capability {
-        // What Vulkan always has.
+        // Always available in Vulkan.
         C::Matrix
         | C::Shader
         | C::Sampled1D
@@ -102,7 +111,7 @@ pub fn capability_requirement(capability: Capability) -> Requirement {
         | C::ImageBuffer
         | C::ImageQuery
         | C::DerivativeControl => Nothing,
-        // What is OpenCL's.
+        // OpenCL only.
         C::Addresses
         | C::Linkage
         | C::Kernel
@@ -119,7 +128,7 @@ pub fn capability_requirement(capability: Capability) -> Requirement {
         | C::SubgroupDispatch
         | C::NamedBarrier
         | C::PipeStorage => NeverInVulkan,
-        // What no Vulkan extension brings: ARM's layouts; Intel's integers, joint matrix and conversions.
+        // No Vulkan extension has these: ARM's layouts; Intel's integers, joint matrix and conversions.
         C::CooperativeMatrixLayoutsARM
         | C::Int4TypeINTEL
         | C::Int4CooperativeMatrixINTEL
@@ -133,99 +142,7 @@ pub fn capability_requirement(capability: Capability) -> Requirement {
         | C::CooperativeMatrixTF32ComponentTypeINTEL
         | C::CooperativeMatrixBFloat16ComponentTypeINTEL
         | C::CacheControlsINTEL => NeverInVulkan,
-        C::Float16 => AnyOf(&[F::ShaderFloat16]),
-        C::Float64 => AnyOf(&[F::ShaderFloat64]),
-        C::Int64 => AnyOf(&[F::ShaderInt64]),
-        C::Int64Atomics => AnyOf(&[F::ShaderBufferInt64Atomics, F::ShaderSharedInt64Atomics]),
-        C::Int16 => AnyOf(&[F::ShaderInt16]),
-        C::UniformBufferArrayDynamicIndexing => AnyOf(&[F::ShaderUniformBufferArrayDynamicIndexing]),
-        C::StorageBufferArrayDynamicIndexing => AnyOf(&[F::ShaderStorageBufferArrayDynamicIndexing]),
-        C::Int8 => AnyOf(&[F::ShaderInt8]),
-        C::GroupNonUniform => Subgroup(Ops::BASIC),
-        C::GroupNonUniformVote | C::SubgroupVoteKHR => Subgroup(Ops::VOTE),
-        C::GroupNonUniformArithmetic => Subgroup(Ops::ARITHMETIC),
-        C::GroupNonUniformBallot | C::SubgroupBallotKHR => Subgroup(Ops::BALLOT),
-        C::GroupNonUniformShuffle => Subgroup(Ops::SHUFFLE),
-        C::GroupNonUniformShuffleRelative => Subgroup(Ops::SHUFFLE_RELATIVE),
-        C::GroupNonUniformClustered => Subgroup(Ops::CLUSTERED),
-        C::GroupNonUniformQuad => Subgroup(Ops::QUAD),
-        C::GroupNonUniformPartitionedNV => Subgroup(Ops::PARTITIONED),
-        C::Float8EXT => AnyOf(&[F::ShaderFloat8]),
-        C::Float8CooperativeMatrixEXT => AnyOf(&[F::ShaderFloat8CooperativeMatrix]),
-        C::WorkgroupMemoryExplicitLayoutKHR => AnyOf(&[F::WorkgroupMemoryExplicitLayout]),
-        C::WorkgroupMemoryExplicitLayout8BitAccessKHR => AnyOf(&[F::WorkgroupMemoryExplicitLayout8BitAccess]),
-        C::WorkgroupMemoryExplicitLayout16BitAccessKHR => AnyOf(&[F::WorkgroupMemoryExplicitLayout16BitAccess]),
-        C::StorageBuffer16BitAccess => AnyOf(&[F::StorageBuffer16BitAccess]),
-        C::UniformAndStorageBuffer16BitAccess => AnyOf(&[F::UniformAndStorageBuffer16BitAccess]),
-        C::StoragePushConstant16 => AnyOf(&[F::StoragePushConstant16]),
-        C::VariablePointersStorageBuffer => AnyOf(&[F::VariablePointersStorageBuffer]),
-        C::VariablePointers => AnyOf(&[F::VariablePointers]),
-        C::StorageBuffer8BitAccess => AnyOf(&[F::StorageBuffer8BitAccess]),
-        C::UniformAndStorageBuffer8BitAccess => AnyOf(&[F::UniformAndStorageBuffer8BitAccess]),
-        C::StoragePushConstant8 => AnyOf(&[F::StoragePushConstant8]),
-        C::DenormPreserve => {
-            AnyOf(&[F::ShaderDenormPreserveFloat16, F::ShaderDenormPreserveFloat32, F::ShaderDenormPreserveFloat64])
-        }
-        C::DenormFlushToZero => AnyOf(&[
-            F::ShaderDenormFlushToZeroFloat16,
-            F::ShaderDenormFlushToZeroFloat32,
-            F::ShaderDenormFlushToZeroFloat64,
-        ]),
-        C::SignedZeroInfNanPreserve => AnyOf(&[
-            F::ShaderSignedZeroInfNanPreserveFloat16,
-            F::ShaderSignedZeroInfNanPreserveFloat32,
-            F::ShaderSignedZeroInfNanPreserveFloat64,
-        ]),
-        C::RoundingModeRTE => {
-            AnyOf(&[F::ShaderRoundingModeRteFloat16, F::ShaderRoundingModeRteFloat32, F::ShaderRoundingModeRteFloat64])
-        }
-        C::RoundingModeRTZ => {
-            AnyOf(&[F::ShaderRoundingModeRtzFloat16, F::ShaderRoundingModeRtzFloat32, F::ShaderRoundingModeRtzFloat64])
-        }
-        C::UntypedPointersKHR => AnyOf(&[F::ShaderUntypedPointers]),
-        C::CooperativeMatrixConversionQCOM => AnyOf(&[F::CooperativeMatrixConversionQcom]),
-        C::ShaderClockKHR => AnyOf(&[F::ShaderSubgroupClock, F::ShaderDeviceClock]),
-        C::BFloat16TypeKHR => AnyOf(&[F::ShaderBFloat16Type]),
-        C::BFloat16DotProductKHR => AnyOf(&[F::ShaderBFloat16DotProduct]),
-        C::BFloat16CooperativeMatrixKHR => AnyOf(&[F::ShaderBFloat16CooperativeMatrix]),
         C::ShaderNonUniform => Extension(VulkanExtension::core("VK_EXT_descriptor_indexing", 2)),
-        C::RuntimeDescriptorArray => AnyOf(&[F::RuntimeDescriptorArray]),
-        C::UniformBufferArrayNonUniformIndexing => AnyOf(&[F::ShaderUniformBufferArrayNonUniformIndexing]),
-        C::StorageBufferArrayNonUniformIndexing => AnyOf(&[F::ShaderStorageBufferArrayNonUniformIndexing]),
-        C::VulkanMemoryModel => AnyOf(&[F::VulkanMemoryModel]),
-        C::VulkanMemoryModelDeviceScope => AnyOf(&[F::VulkanMemoryModelDeviceScope]),
-        C::PhysicalStorageBufferAddresses => AnyOf(&[F::BufferDeviceAddress]),
-        C::CooperativeMatrixNV => AnyOf(&[F::CooperativeMatrixNv]),
-        C::CooperativeVectorNV => AnyOf(&[F::CooperativeVector]),
-        C::LongVectorEXT => AnyOf(&[F::LongVector]),
-        C::Shader64BitIndexingEXT => AnyOf(&[F::Shader64BitIndexing]),
-        C::CooperativeMatrixConversionsEXT => AnyOf(&[F::CooperativeMatrixConversionsExt]),
-        C::CooperativeMatrixReductionsNV => {
-            AnyOf(&[F::CooperativeMatrixReductionsNv, F::CooperativeMatrixReductionsExt])
-        }
-        C::CooperativeMatrixConversionsNV => AnyOf(&[F::CooperativeMatrixConversionsNv]),
-        C::CooperativeMatrixPerElementOperationsNV => {
-            AnyOf(&[F::CooperativeMatrixPerElementOperationsNv, F::CooperativeMatrixPerElementOperationsExt])
-        }
-        C::CooperativeMatrixTensorAddressingNV | C::TensorAddressingNV => {
-            AnyOf(&[F::CooperativeMatrixTensorAddressing])
-        }
-        C::CooperativeMatrixBlockLoadsNV => AnyOf(&[F::CooperativeMatrixBlockLoads]),
-        C::CooperativeVectorTrainingNV => AnyOf(&[F::CooperativeVectorTraining]),
-        C::CooperativeMatrixGetCoordinateEXT => AnyOf(&[F::CooperativeMatrixGetCoordinate]),
-        C::CooperativeMatrixDecodeVectorNV => AnyOf(&[F::CooperativeMatrixDecodeVector]),
-        C::ExpectAssumeKHR => AnyOf(&[F::ShaderExpectAssume]),
-        C::DotProductInputAll | C::DotProductInput4x8Bit | C::DotProductInput4x8BitPacked | C::DotProduct => {
-            AnyOf(&[F::ShaderIntegerDotProduct])
-        }
-        C::CooperativeMatrixKHR => AnyOf(&[F::CooperativeMatrix]),
-        C::ReplicatedCompositesEXT => AnyOf(&[F::ShaderReplicatedComposites]),
-        C::GroupNonUniformRotateKHR => AnyOf(&[F::ShaderSubgroupRotate]),
-        C::FloatControls2 => AnyOf(&[F::ShaderFloatControls2]),
-        C::AtomicFloat32AddEXT => AnyOf(&[F::ShaderBufferFloat32AtomicAdd, F::ShaderSharedFloat32AtomicAdd]),
-        C::AtomicFloat64AddEXT => AnyOf(&[F::ShaderBufferFloat64AtomicAdd]),
-        C::Float4EXT => AnyOf(&[F::ShaderFloat4]),
-        C::Float6EXT => AnyOf(&[F::ShaderFloat6]),
         C::BitcastExtractEXT => Extension(VulkanExtension::new("VK_EXT_shader_ocp_microscaling_types")),
         C::DotProductFloat16AccFloat32VALVE
         | C::DotProductFloat16AccFloat16VALVE
@@ -237,8 +154,110 @@ pub fn capability_requirement(capability: Capability) -> Requirement {
     }
 }
 
-/// What the capability of that number asks of a device with OpenCL, which takes SPIR-V of SPV_INTEL_joint_matrix where it has
-/// matrices.
+/// Returns the subgroup operations that enable a capability.
+fn subgroup_operations(capability: Capability) -> Option<SubgroupOperations> {
+    type Ops = SubgroupOperations;
+    Some(match capability {
+        C::GroupNonUniform => Ops::BASIC,
+        C::GroupNonUniformVote | C::SubgroupVoteKHR => Ops::VOTE,
+        C::GroupNonUniformArithmetic => Ops::ARITHMETIC,
+        C::GroupNonUniformBallot | C::SubgroupBallotKHR => Ops::BALLOT,
+        C::GroupNonUniformShuffle => Ops::SHUFFLE,
+        C::GroupNonUniformShuffleRelative => Ops::SHUFFLE_RELATIVE,
+        C::GroupNonUniformClustered => Ops::CLUSTERED,
+        C::GroupNonUniformQuad => Ops::QUAD,
+        C::GroupNonUniformPartitionedNV => Ops::PARTITIONED,
+        _ => return None,
+    })
+}
+
+/// Returns the features any one of which enables a capability.
+fn enabling_features(capability: Capability) -> &'static [Feature] {
+    use Feature as F;
+    match capability {
+        C::Float16 => &[F::ShaderFloat16],
+        C::Float64 => &[F::ShaderFloat64],
+        C::Int64 => &[F::ShaderInt64],
+        C::Int64Atomics => &[F::ShaderBufferInt64Atomics, F::ShaderSharedInt64Atomics],
+        C::Int16 => &[F::ShaderInt16],
+        C::UniformBufferArrayDynamicIndexing => &[F::ShaderUniformBufferArrayDynamicIndexing],
+        C::StorageBufferArrayDynamicIndexing => &[F::ShaderStorageBufferArrayDynamicIndexing],
+        C::Int8 => &[F::ShaderInt8],
+        C::Float8EXT => &[F::ShaderFloat8],
+        C::Float8CooperativeMatrixEXT => &[F::ShaderFloat8CooperativeMatrix],
+        C::WorkgroupMemoryExplicitLayoutKHR => &[F::WorkgroupMemoryExplicitLayout],
+        C::WorkgroupMemoryExplicitLayout8BitAccessKHR => &[F::WorkgroupMemoryExplicitLayout8BitAccess],
+        C::WorkgroupMemoryExplicitLayout16BitAccessKHR => &[F::WorkgroupMemoryExplicitLayout16BitAccess],
+        C::StorageBuffer16BitAccess => &[F::StorageBuffer16BitAccess],
+        C::UniformAndStorageBuffer16BitAccess => &[F::UniformAndStorageBuffer16BitAccess],
+        C::StoragePushConstant16 => &[F::StoragePushConstant16],
+        C::VariablePointersStorageBuffer => &[F::VariablePointersStorageBuffer],
+        C::VariablePointers => &[F::VariablePointers],
+        C::StorageBuffer8BitAccess => &[F::StorageBuffer8BitAccess],
+        C::UniformAndStorageBuffer8BitAccess => &[F::UniformAndStorageBuffer8BitAccess],
+        C::StoragePushConstant8 => &[F::StoragePushConstant8],
+        C::DenormPreserve => {
+            &[F::ShaderDenormPreserveFloat16, F::ShaderDenormPreserveFloat32, F::ShaderDenormPreserveFloat64]
+        }
+        C::DenormFlushToZero => {
+            &[F::ShaderDenormFlushToZeroFloat16, F::ShaderDenormFlushToZeroFloat32, F::ShaderDenormFlushToZeroFloat64]
+        }
+        C::SignedZeroInfNanPreserve => &[
+            F::ShaderSignedZeroInfNanPreserveFloat16,
+            F::ShaderSignedZeroInfNanPreserveFloat32,
+            F::ShaderSignedZeroInfNanPreserveFloat64,
+        ],
+        C::RoundingModeRTE => {
+            &[F::ShaderRoundingModeRteFloat16, F::ShaderRoundingModeRteFloat32, F::ShaderRoundingModeRteFloat64]
+        }
+        C::RoundingModeRTZ => {
+            &[F::ShaderRoundingModeRtzFloat16, F::ShaderRoundingModeRtzFloat32, F::ShaderRoundingModeRtzFloat64]
+        }
+        C::UntypedPointersKHR => &[F::ShaderUntypedPointers],
+        C::CooperativeMatrixConversionQCOM => &[F::CooperativeMatrixConversionQcom],
+        C::ShaderClockKHR => &[F::ShaderSubgroupClock, F::ShaderDeviceClock],
+        C::BFloat16TypeKHR => &[F::ShaderBFloat16Type],
+        C::BFloat16DotProductKHR => &[F::ShaderBFloat16DotProduct],
+        C::BFloat16CooperativeMatrixKHR => &[F::ShaderBFloat16CooperativeMatrix],
+        C::RuntimeDescriptorArray => &[F::RuntimeDescriptorArray],
+        C::UniformBufferArrayNonUniformIndexing => &[F::ShaderUniformBufferArrayNonUniformIndexing],
+        C::StorageBufferArrayNonUniformIndexing => &[F::ShaderStorageBufferArrayNonUniformIndexing],
+        C::VulkanMemoryModel => &[F::VulkanMemoryModel],
+        C::VulkanMemoryModelDeviceScope => &[F::VulkanMemoryModelDeviceScope],
+        C::PhysicalStorageBufferAddresses => &[F::BufferDeviceAddress],
+        C::CooperativeMatrixNV => &[F::CooperativeMatrixNv],
+        C::CooperativeVectorNV => &[F::CooperativeVector],
+        C::LongVectorEXT => &[F::LongVector],
+        C::Shader64BitIndexingEXT => &[F::Shader64BitIndexing],
+        C::CooperativeMatrixConversionsEXT => &[F::CooperativeMatrixConversionsExt],
+        C::CooperativeMatrixReductionsNV => &[F::CooperativeMatrixReductionsNv, F::CooperativeMatrixReductionsExt],
+        C::CooperativeMatrixConversionsNV => &[F::CooperativeMatrixConversionsNv],
+        C::CooperativeMatrixPerElementOperationsNV => {
+            &[F::CooperativeMatrixPerElementOperationsNv, F::CooperativeMatrixPerElementOperationsExt]
+        }
+        C::CooperativeMatrixTensorAddressingNV | C::TensorAddressingNV => &[F::CooperativeMatrixTensorAddressing],
+        C::CooperativeMatrixBlockLoadsNV => &[F::CooperativeMatrixBlockLoads],
+        C::CooperativeVectorTrainingNV => &[F::CooperativeVectorTraining],
+        C::CooperativeMatrixGetCoordinateEXT => &[F::CooperativeMatrixGetCoordinate],
+        C::CooperativeMatrixDecodeVectorNV => &[F::CooperativeMatrixDecodeVector],
+        C::ExpectAssumeKHR => &[F::ShaderExpectAssume],
+        C::DotProductInputAll | C::DotProductInput4x8Bit | C::DotProductInput4x8BitPacked | C::DotProduct => {
+            &[F::ShaderIntegerDotProduct]
+        }
+        C::CooperativeMatrixKHR => &[F::CooperativeMatrix],
+        C::ReplicatedCompositesEXT => &[F::ShaderReplicatedComposites],
+        C::GroupNonUniformRotateKHR => &[F::ShaderSubgroupRotate],
+        C::FloatControls2 => &[F::ShaderFloatControls2],
+        C::AtomicFloat32AddEXT => &[F::ShaderBufferFloat32AtomicAdd, F::ShaderSharedFloat32AtomicAdd],
+        C::AtomicFloat64AddEXT => &[F::ShaderBufferFloat64AtomicAdd],
+        C::Float4EXT => &[F::ShaderFloat4],
+        C::Float6EXT => &[F::ShaderFloat6],
+        _ => &[],
+    }
+}
+
+/// Returns the requirement of a capability on an OpenCL device, which accepts SPIR-V of SPV_INTEL_joint_matrix if it
+/// has matrices.
 pub fn opencl_requirement(capability: Capability) -> Requirement {
     use Feature as F;
     use Requirement::*;
@@ -324,13 +343,13 @@ const SPIRV_EXTENSIONS: &[(&str, VulkanExtension)] = &[
     ("SPV_QCOM_cooperative_matrix_conversion", VulkanExtension::new("VK_QCOM_cooperative_matrix_conversion")),
 ];
 
-/// The Vulkan extension that a device must have, and enable, before a module may name the SPIR-V extension.
+/// Returns the Vulkan extension that a device must have, and enable, before a module may name the SPIR-V extension.
 pub fn spirv_extension(name: &str) -> Option<VulkanExtension> {
     SPIRV_EXTENSIONS.iter().find(|(spirv, _)| *spirv == name).map(|(_, vulkan)| *vulkan)
 }
 
-/// The Vulkan extension of the table that a name is a misspelling of, if it looks like one. A name that differs in its
-/// numbers is that of another version, and the vendor is taken at his word.
+/// Returns the Vulkan extension of the table of which a name looks like a misspelling. A name that differs in its
+/// numbers is another version, and the vendor prefix must be right.
 pub(super) fn misspelt_extension(name: &str) -> Option<&'static str> {
     let stem = |n: &str| n.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
     let vendor = |n: &str| n.split('_').nth(1).map(str::to_owned);

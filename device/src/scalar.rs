@@ -1,4 +1,4 @@
-//! The small vocabulary of profiles: component types, scopes, versions, subgroup operations.
+//! The scalar types of profiles: component types, scopes, versions, subgroup operations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,7 +31,7 @@ as_string!(ComponentType, Scope, ApiVersion);
 /// Declares [`ComponentType`]: variant, name, VkComponentTypeKHR value, bits.
 macro_rules! component_types {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $vk:literal, $bits:literal;)*) => {
-        /// What a cooperative matrix is made of, as a device names it (`VkComponentTypeKHR`).
+        /// A component type of cooperative matrices, as a device names it (`VkComponentTypeKHR`).
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum ComponentType {
             $($(#[$doc])* $variant,)*
@@ -43,22 +43,22 @@ macro_rules! component_types {
             /// Every component type that has a name.
             pub const ALL: &'static [ComponentType] = &[$(ComponentType::$variant,)*];
 
-            /// The type of that `VkComponentTypeKHR` value.
+            /// Returns the type of a `VkComponentTypeKHR` value.
             pub const fn from_vk(value: u32) -> ComponentType {
                 match value { $($vk => ComponentType::$variant,)* other => ComponentType::Other(other) }
             }
 
-            /// The `VkComponentTypeKHR` value.
+            /// Returns the `VkComponentTypeKHR` value.
             pub const fn to_vk(self) -> u32 {
                 match self { $(ComponentType::$variant => $vk,)* ComponentType::Other(value) => value }
             }
 
-            /// The name, if this version knows one.
+            /// Returns the name, if this version knows one.
             pub const fn name(self) -> Option<&'static str> {
                 match self { $(ComponentType::$variant => Some($name),)* ComponentType::Other(_) => None }
             }
 
-            /// How many bits one component has, if this version knows.
+            /// Returns the width of a component in bits, if this version knows it.
             pub const fn bits(self) -> Option<u32> {
                 match self { $(ComponentType::$variant => Some($bits),)* ComponentType::Other(_) => None }
             }
@@ -147,11 +147,11 @@ impl FromStr for ComponentType {
             return Ok(ComponentType::from_vk(value));
         }
         let named = ComponentType::ALL.iter().copied().find(|kind| kind.name() == Some(text));
-        named.ok_or_else(|| format!("'{text}' is no component type"))
+        named.ok_or_else(|| format!("'{text}' is not a component type"))
     }
 }
 
-/// How far a matrix is shared. The numbers are those of SPIR-V and of `VkScopeKHR`.
+/// The scope of a matrix. The numbers are those of SPIR-V and of `VkScopeKHR`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scope {
     /// All invocations on the device.
@@ -167,7 +167,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The scope of that number.
+    /// Returns the scope with a number.
     pub const fn from_number(value: u32) -> Scope {
         match value {
             1 => Scope::Device,
@@ -178,7 +178,7 @@ impl Scope {
         }
     }
 
-    /// The scope's number in SPIR-V and Vulkan.
+    /// Returns the scope's number in SPIR-V and Vulkan.
     pub const fn number(self) -> u32 {
         match self {
             Scope::Device => 1,
@@ -213,7 +213,7 @@ impl FromStr for Scope {
             "queueFamily" => Ok(Scope::QueueFamily),
             _ => match text.strip_prefix("vk:").and_then(|number| number.parse().ok()) {
                 Some(value) => Ok(Scope::from_number(value)),
-                None => Err(format!("'{text}' is no scope")),
+                None => Err(format!("'{text}' is not a scope")),
             },
         }
     }
@@ -231,12 +231,12 @@ pub struct ApiVersion {
 }
 
 impl ApiVersion {
-    /// The first release of a minor version.
+    /// Returns the first release of a minor version.
     pub const fn new(major: u16, minor: u16) -> ApiVersion {
         ApiVersion { major, minor, patch: 0 }
     }
 
-    /// From Vulkan's packed number.
+    /// Returns the version for Vulkan's packed number.
     pub const fn from_packed(value: u32) -> ApiVersion {
         ApiVersion {
             major: (value >> 22 & 0x7f) as u16,
@@ -245,12 +245,12 @@ impl ApiVersion {
         }
     }
 
-    /// Vulkan's packed number.
+    /// Returns Vulkan's packed number.
     pub const fn to_packed(self) -> u32 {
         (self.major as u32) << 22 | (self.minor as u32) << 12 | self.patch as u32
     }
 
-    /// Returns true if this version has what that minor version brought.
+    /// Returns true if this version includes that minor version.
     pub const fn at_least(self, major: u16, minor: u16) -> bool {
         self.major > major || self.major == major && self.minor >= minor
     }
@@ -272,7 +272,7 @@ impl FromStr for ApiVersion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ApiVersion, String> {
-        let bad = || format!("'{text}' is no version such as 1.3 or 1.3.281");
+        let bad = || format!("'{text}' is not a version such as 1.3 or 1.3.281");
         let mut parts = text.split('.');
         let mut number = |wanted: bool| match parts.next() {
             Some(part) => part.parse::<u16>().map_err(|_| bad()),
@@ -357,7 +357,7 @@ impl<'de> Deserialize<'de> for SubgroupOperations {
             let found = SubgroupOperations::NAMES.iter().find(|(n, _)| n == name);
             let unknown = || {
                 let near = nearest(name, SubgroupOperations::NAMES.iter().map(|(n, _)| *n));
-                D::Error::custom(format_args!("'{name}' is no group of subgroup operations{}", DidYouMean(near)))
+                D::Error::custom(format_args!("'{name}' is not a group of subgroup operations{}", DidYouMean(near)))
             };
             found.map(|(_, bit)| *bit).ok_or_else(unknown)
         };
@@ -375,7 +375,7 @@ mod tests {
             assert_eq!(ComponentType::from_vk(kind.to_vk()), kind);
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        assert_eq!("f17".parse::<ComponentType>().unwrap_err(), "'f17' is no component type");
+        assert_eq!("f17".parse::<ComponentType>().unwrap_err(), "'f17' is not a component type");
     }
 
     #[test]
@@ -396,6 +396,6 @@ mod tests {
         assert_eq!(json, r#"["basic","clustered"]"#);
         assert_eq!(serde_json::from_str::<SubgroupOperations>(&json).unwrap(), SubgroupOperations(0x41));
         let error = serde_json::from_str::<SubgroupOperations>(r#"["shufle"]"#).unwrap_err().to_string();
-        assert!(error.contains("'shufle' is no group of subgroup operations; did you mean 'shuffle'?"), "{error}");
+        assert!(error.contains("'shufle' is not a group of subgroup operations; did you mean 'shuffle'?"), "{error}");
     }
 }

@@ -1,13 +1,13 @@
-//! The subgroup size for which a module was specialised.
+//! Finds the subgroup size for which a module was specialized.
 //!
-//! SPIR-V for Vulkan does not say it: an engine passes the size of the device as a specialisation constant, and the module
-//! computes with it. Two signs tell which constant that is:
+//! SPIR-V for Vulkan does not say it: an engine passes the size of the device as a specialization constant, and the
+//! module computes with it. Two signs tell which constant that is:
 //!
-//! 1. The invocations of a workgroup divided by it are a factor of the length of an array in shared memory, and the array is
-//!    indexed by `SubgroupId`: so the quotient is taken for the number of subgroups.
-//! 2. It is called what people call a subgroup size: `SubgroupSize`, `WARP`, `wave_size`.
+//! 1. The number of invocations of a workgroup divided by the constant is a factor of the length of an array in shared
+//!    memory, and the array is indexed by `SubgroupId`: so the quotient is the number of subgroups.
+//! 2. The constant has a name for a subgroup size: `SubgroupSize`, `WARP`, `wave_size`.
 //!
-//! Neither is a proof, and a module without them may count on a size all the same.
+//! Neither is a proof, and a module without them may still depend on a size.
 
 use crate::Limits;
 use coop_ir::constant::{Constants, Specialization};
@@ -20,9 +20,9 @@ use coop_ir::{Id, IdSet, Module};
 use coop_ir::{InstRef, Op};
 use std::collections::BTreeSet;
 
-/// The subgroup size for which a module was specialised.
+/// The subgroup size for which a module was specialized.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Specialised {
+pub struct SpecializedFor {
     /// The size.
     pub size: u32,
     /// The SpecId of the constant that holds it.
@@ -31,11 +31,14 @@ pub struct Specialised {
     pub at: InstRef,
     /// How the module uses the constant, to follow "SpecId 10 is 32, and the module".
     pub sign: &'static str,
+    /// True if an array in shared memory has a part for each subgroup of that size: with smaller subgroups there are more of
+    /// them than parts.
+    pub has_parts: bool,
 }
 
-/// The size for which `module` was specialised, if there is a sign of one. Constants that `spec` gives no value have their
-/// defaults if `defaults` says so; otherwise nothing is known of them.
-pub fn specialised_for(module: &Module, spec: &Specialization, defaults: bool) -> Option<Specialised> {
+/// Returns the size for which `module` was specialized, if there is a sign of one. Constants without a value in `spec`
+/// have their defaults if `defaults` is set; otherwise they are unknown.
+pub fn specialized_for(module: &Module, spec: &Specialization, defaults: bool) -> Option<SpecializedFor> {
     let search = Search {
         module,
         decorations: Decorations::new(module),
@@ -45,25 +48,25 @@ pub fn specialised_for(module: &Module, spec: &Specialization, defaults: bool) -
     };
     let divisors = search.divisors();
     let sign = "divides the invocations of its workgroup by it to get the number of subgroups";
-    match search.only(divisors, sign) {
+    match search.only(divisors, sign, true) {
         Some(found) => Some(found),
-        None => search.only(search.named(), "calls it a subgroup size"),
+        None => search.only(search.named(), "calls it a subgroup size", false),
     }
 }
 
 struct Search<'a> {
     module: &'a Module,
     decorations: Decorations,
-    /// Without any value given, to see what depends on which SpecId.
+    /// The constants without any value given, for the SpecIds on which each depends.
     structure: Constants,
     values: Constants,
     defaults: bool,
 }
 
 impl Search<'_> {
-    /// The one size that some constants hold, if it is one.
-    fn only(&self, candidates: BTreeSet<Id>, sign: &'static str) -> Option<Specialised> {
-        let mut found: Option<Specialised> = None;
+    /// Returns the size that all these constants hold, if they agree.
+    fn only(&self, candidates: BTreeSet<Id>, sign: &'static str, has_parts: bool) -> Option<SpecializedFor> {
+        let mut found: Option<SpecializedFor> = None;
         for id in candidates {
             let (Some(at), Some(spec_id)) = (self.module.def(id), self.decorations.spec_id(id)) else { continue };
             let Some(size) = self.value(id).and_then(|v| u32::try_from(v).ok()) else { continue };
@@ -73,7 +76,7 @@ impl Search<'_> {
             if found.as_ref().is_some_and(|f| f.size != size) {
                 return None;
             }
-            found.get_or_insert(Specialised { size, spec_id, at, sign });
+            found.get_or_insert(SpecializedFor { size, spec_id, at, sign, has_parts });
         }
         found
     }
@@ -83,8 +86,8 @@ impl Search<'_> {
         if self.defaults { value.value() } else { value.fixed() }
     }
 
-    /// The constants by which the invocations of a workgroup are divided to get the length of an array with a part for each
-    /// subgroup.
+    /// Returns the constants by which the number of invocations of a workgroup is divided in the length of an array
+    /// with a part for each subgroup.
     fn divisors(&self) -> BTreeSet<Id> {
         let entries = entry_points(self.module, &self.decorations);
         let workgroups: Vec<(BTreeSet<u32>, u64)> = entries.iter().filter_map(|e| self.workgroup(e)).collect();
@@ -109,7 +112,7 @@ impl Search<'_> {
         found
     }
 
-    /// The SpecIds of the size of a workgroup, and its invocations.
+    /// Returns the SpecIds of the size of a workgroup, and the number of its invocations.
     fn workgroup(&self, entry: &EntryPoint) -> Option<(BTreeSet<u32>, u64)> {
         let size = entry.workgroup_size?;
         let constants = size.extents.iter().filter_map(|e| match e {
@@ -123,7 +126,7 @@ impl Search<'_> {
         (!specs.is_empty()).then_some((specs, invocations))
     }
 
-    /// The divisors of the invocations of a workgroup in what a constant is computed from.
+    /// Returns the divisors of the number of invocations of a workgroup in the operands of a constant.
     fn divisors_in(&self, constant: Id, workgroups: &[(BTreeSet<u32>, u64)]) -> Vec<Id> {
         let mut found = Vec::new();
         let mut seen = IdSet::default();
@@ -133,8 +136,10 @@ impl Search<'_> {
                 continue;
             };
             work.extend(inst.ids());
-            let op = inst.word(0).and_then(|w| u16::try_from(w).ok()).map(Op);
-            let (Some(Op::UDiv | Op::SDiv), Some(dividend), Some(divisor)) = (op, inst.id(1), inst.id(2)) else {
+            let mut operands = inst.ids();
+            let (Some(Op::UDiv | Op::SDiv), Some(dividend), Some(divisor)) =
+                (inst.specialized_op(), operands.next(), operands.next())
+            else {
                 continue;
             };
             let specs: BTreeSet<u32> = self.structure.specs(dividend).into_iter().flat_map(|s| s.iter()).collect();
@@ -150,10 +155,7 @@ impl Search<'_> {
     /// Returns true if an index into a variable depends on the number of the subgroup.
     fn is_indexed_by_subgroup(&self, variable: Id, users: &Users) -> bool {
         let chains = users.of(variable).iter().map(|r| self.module.inst(*r));
-        let chains = chains.filter(|i| {
-            let chain = matches!(i.op, Op::AccessChain | Op::InBoundsAccessChain);
-            chain && i.id(0) == Some(variable)
-        });
+        let chains = chains.filter(|i| i.op.is_member_chain() && i.access_chain().is_some_and(|c| c.base == variable));
         chains.flat_map(|i| i.ids_from(1)).any(|index| self.comes_from_subgroup_id(index, users))
     }
 
@@ -167,20 +169,22 @@ impl Search<'_> {
                 return true;
             }
             match inst.op {
-                Op::Variable if inst.word(0) == Some(StorageClass::Function.0) => {
+                Op::Variable if inst.variable_storage() == Some(StorageClass::Function) => {
                     let stores = users.of(id).iter().map(|r| self.module.inst(*r));
-                    work.extend(stores.filter(|i| i.op == Op::Store && i.id(0) == Some(id)).filter_map(|i| i.id(1)));
+                    work.extend(
+                        stores.filter(|i| i.op == Op::Store && i.accessed() == Some(id)).filter_map(|i| i.stored()),
+                    );
                 }
-                // What is behind memory and calls is not followed.
+                // Memory and calls are not followed.
                 Op::Variable | Op::Function | Op::FunctionCall => {}
-                Op::Load => work.extend(inst.id(0)),
+                Op::Load => work.extend(inst.accessed()),
                 _ => work.extend(inst.ids()),
             }
         }
         false
     }
 
-    /// The constants that are called subgroup sizes.
+    /// Returns the constants whose name is one for subgroup sizes.
     fn named(&self) -> BTreeSet<Id> {
         let constants = self.module.globals_with(Op::SpecConstant).filter_map(|r| self.module.inst(r).result);
         let named = |id: &Id| self.decorations.name(self.module, *id).is_some_and(|n| is_subgroup_size(&n));
@@ -188,7 +192,7 @@ impl Search<'_> {
     }
 }
 
-/// Returns true if people mean a subgroup size by a name.
+/// Returns true if a name is one for subgroup sizes.
 fn is_subgroup_size(name: &str) -> bool {
     let letters: String = name.chars().filter(|c| c.is_ascii_alphabetic()).collect::<String>().to_ascii_lowercase();
     matches!(letters.as_str(), "warp" | "wave")

@@ -1,32 +1,33 @@
-//! How far outputs of a module may be from each other on implementations that are all right: derived, not guessed.
+//! How far apart the outputs of a module may be on two correct implementations: derived, not guessed.
 //!
-//! The reference interpreter runs the module once and follows how far every value may be from what another implementation
-//! computes (`interp/spread.rs` says from what, and how). What is not touched by an inexact operation is the same everywhere: moves,
-//! integers, clamps, exact conversions, sums of small integers.
+//! The reference interpreter runs the module once and follows how far every value may be from that of another
+//! implementation (see `interp/error_bound.rs`). Values that no inexact operation touches are the same everywhere:
+//! moves, integers, clamps, exact conversions, sums of small integers.
 
 use coop_ir::Module;
 
-use crate::Case;
+use crate::case::Case;
 use crate::error::Error;
-use crate::interp::{Config, Distance, Interpreted, MulAddMode};
+use crate::interp::{Config, ErrorBound, Interpreted, MulAddMode};
 
-/// How far each output may be from the interpreter's.
+/// The error bounds of the outputs of a module: how far each may be from the interpreter's.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Bounds {
-    /// By buffer, in the order of the case.
-    buffers: Vec<Vec<Distance>>,
-    /// Why no bound can be had.
+    /// The bounds of each buffer, in the order of the case.
+    buffers: Vec<Vec<ErrorBound>>,
+    /// The reason why there are no bounds.
     void: Option<String>,
 }
 
 impl Bounds {
-    /// Runs the module. What can't be run has no bounds, and says why.
+    /// Runs the module and derives the bounds. A module that can't be run has none, and [`why_not`](Bounds::why_not)
+    /// says so.
     pub fn derive(module: &Module, case: &Case, config: Config) -> Bounds {
-        let interpreter = Interpreted { config: Config { spread: true, mul_add: MulAddMode::Exact, ..config } };
+        let interpreter = Interpreted { config: Config { error_bounds: true, mul_add: MulAddMode::Exact, ..config } };
         match interpreter.run_module(module, case).map(|(_, report)| report) {
             Ok(report) if report.is_undefined() => Bounds::void("its behaviour is undefined"),
-            Ok(report) => match report.spread {
-                Some(spread) => Bounds { buffers: spread.buffers, void: spread.depends.map(|(_, why)| why) },
+            Ok(report) => match report.error_bounds {
+                Some(bounds) => Bounds { buffers: bounds.buffers, void: bounds.depends.map(|(_, why)| why) },
                 None => Bounds::void("the interpreter has not looked"),
             },
             Err(error @ (Error::Unsupported { .. } | Error::Case(_) | Error::Module(_))) => {
@@ -40,20 +41,20 @@ impl Bounds {
         Bounds { buffers: Vec::new(), void: Some(why.into()) }
     }
 
-    /// Why there are none, if there are none.
+    /// Returns the reason why there are no bounds.
     pub fn why_not(&self) -> Option<&str> {
         self.void.as_deref()
     }
 
-    /// How far two runs may be apart in an element of a buffer; `sides` is 1 if one of them is the interpreter's, else 2. Infinite:
-    /// anything is right. NaN: no bound is known.
+    /// Returns how far two runs may be apart in an element of a buffer. `sides` is 1 if one of them is the
+    /// interpreter's, else 2. An infinite bound allows any value; NaN means that no bound is known.
     pub(crate) fn allowed(&self, buffer: usize, offset: usize, size: usize, sides: u8) -> f64 {
         let Some(list) = self.buffers.get(buffer).filter(|_| self.void.is_none()) else { return 0.0 };
         let from = list.partition_point(|d| d.offset + usize::from(d.bytes) <= offset);
         let mut touching = list[from..].iter().take_while(|d| d.offset < offset + size);
         match (touching.next(), touching.next()) {
             (None, _) => 0.0,
-            (Some(d), None) if d.offset == offset && usize::from(d.bytes) == size => d.by * f64::from(sides),
+            (Some(d), None) if d.offset == offset && usize::from(d.bytes) == size => d.bound * f64::from(sides),
             // Numbers of another size were stored here: nothing is known about the element as the case has it.
             _ => f64::NAN,
         }
@@ -68,7 +69,7 @@ mod tests {
     use coop_ir::binary::write_words;
     use std::path::Path;
 
-    /// D = a * (A * B + C) with 8 x 8 x 8 matrices, then what `body` makes of it; `%d` is the product, `%s` one element of it.
+    /// D = a * (A * B + C) with 8 x 8 x 8 matrices, followed by `body`. `%d` is the product, `%s` one of its elements.
     fn module(body: &str) -> Module {
         let text = format!(
             "OpCapability Shader
@@ -141,7 +142,7 @@ mod tests {
 
     const STORE: &str = "OpCooperativeMatrixStoreKHR %pd %d %c0 %c8";
 
-    /// How the lowest sums differ from the exact ones, without bounds and with them.
+    /// The differences of the lowest sums from the exact ones, without bounds and with them.
     fn lowest(body: &str, fill: &str) -> (Bounds, Vec<Difference>, Vec<Difference>) {
         let (module, case) = (module(body), case(fill));
         let bounds = Bounds::derive(&module, &case, Config::default());
@@ -155,7 +156,7 @@ mod tests {
     fn small_integers_have_no_bounds() {
         let (bounds, without, _) = lowest(STORE, "'half-integers'");
         // But for the sign of a zero.
-        let none = bounds.buffers.iter().flatten().all(|distance| distance.by < 2e-45);
+        let none = bounds.buffers.iter().flatten().all(|distance| distance.bound < 2e-45);
         assert!(without.is_empty() && none, "{bounds:?}");
     }
 

@@ -1,9 +1,11 @@
 //! Case files: everything that a run needs besides the module.
 //!
-//! A case is TOML. It names the entry point, the specialization, the push constants, the buffers with their
-//! initial contents, and how many workgroups to start; it may say what comes out. Contents depend on the case
-//! alone, so two modules run with one case see the same bytes. Every buffer that a shader can write is compared;
-//! the tolerance is `exact` unless the buffer says otherwise, so what a module must not touch is checked as well.
+//! `fill` and `reference` belong to this file: a case consists of their types, and they read its buffers.
+//!
+//! A case is TOML. It names the entry point, the specialization, the push constants, the buffers with their initial
+//! contents, and how many workgroups to start; it may say what the module writes. Contents depend on the case alone, so
+//! two modules run with one case see the same bytes. Every buffer that a shader can write is compared, with the
+//! tolerance `derived` unless the buffer says otherwise; elements that a module must not touch are checked as well.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,12 +15,12 @@ use coop_device::{ComponentType, Limits};
 use coop_ir::constant::{SpecValue, Specialization, parse_spec_id};
 use serde::Deserialize;
 
-use crate::compare::Tolerance;
 use crate::error::Error;
 use crate::file::{self, MAX_TEXT};
 use crate::fill::Fill;
 use crate::number::{self, Value};
 use crate::reference::Expect;
+use crate::tolerance::Tolerance;
 
 /// The most bytes that the buffers of a case may have together.
 const MAX_TOTAL_BYTES: u64 = 4 << 30;
@@ -31,7 +33,7 @@ pub struct Case {
     pub entry: Option<String>,
     /// Workgroups in x, y and z.
     pub workgroups: [u32; 3],
-    /// Where the random contents start from.
+    /// The seed of random contents.
     #[serde(default)]
     pub seed: u64,
     /// Values of specialization constants, by SpecId.
@@ -40,12 +42,12 @@ pub struct Case {
     /// The push constants, one part after the other; of a kernel the arguments, each a part.
     #[serde(default)]
     pub push: Vec<PushPart>,
-    /// The size of a workgroup, where the module leaves it to the host.
+    /// The workgroup size of modules that leave it to the host.
     pub local_size: Option<[u32; 3]>,
     /// The buffers.
     #[serde(default)]
     pub buffer: Vec<Buffer>,
-    /// What the buffers hold afterwards, whatever the module.
+    /// The expected contents of the buffers after the run.
     #[serde(default)]
     pub expect: Vec<Expect>,
     /// The subgroup size that the pipeline asks for.
@@ -58,12 +60,12 @@ pub struct Case {
     /// Other ways to run the same thing, with the same outcome.
     #[serde(default)]
     pub variant: BTreeMap<String, Variant>,
-    /// Where files that the case names are looked for.
+    /// The folder of the files that the case names.
     #[serde(skip)]
     pub folder: PathBuf,
 }
 
-/// Another way to run a case: what is not given stays.
+/// Another way to run a case. What it leaves out is as in the case.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Variant {
@@ -74,7 +76,7 @@ pub struct Variant {
     pub spec: BTreeMap<String, Number>,
     /// The subgroup size that the pipeline asks for.
     pub subgroup_size: Option<u32>,
-    /// Whether the pipeline asks for full subgroups.
+    /// True if the pipeline asks for full subgroups.
     pub full_subgroups: Option<bool>,
     /// Push constants instead of the case's.
     pub push: Option<Vec<PushPart>>,
@@ -115,7 +117,7 @@ impl From<SpecValue> for Number {
 }
 
 impl Number {
-    /// The value, if a text is one.
+    /// Returns the value; an error if a text is not a number.
     pub fn value(&self) -> Result<Value, Error> {
         match self {
             Number::Bool(value) => Ok(Value::Int(i128::from(*value))),
@@ -147,7 +149,7 @@ impl Number {
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PushPart {
-    /// Where the part starts; without it, where the last one ended, aligned for its type.
+    /// The offset of the part; by default the end of the last one, aligned for its type.
     pub offset: Option<u32>,
     /// The type of `values`.
     #[serde(rename = "type")]
@@ -158,11 +160,11 @@ pub struct PushPart {
     pub address: Option<String>,
     /// Bytes in hexadecimal; spaces are ignored.
     pub bytes: Option<String>,
-    /// So many bytes of workgroup memory, for a kernel's argument that points there. No push constant.
+    /// The size in bytes of the workgroup memory that a kernel's argument points to. Not a push constant.
     pub local: Option<u32>,
 }
 
-/// What a buffer is to the shader.
+/// The kind of a buffer in the shader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BufferKind {
@@ -177,7 +179,7 @@ pub enum BufferKind {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Buffer {
-    /// What messages and references call it.
+    /// The name in messages and references.
     pub name: String,
     /// Descriptor set; 0 when only a binding is given.
     pub set: Option<u32>,
@@ -194,11 +196,11 @@ pub struct Buffer {
     /// The initial contents.
     #[serde(default)]
     pub fill: Fill,
-    /// Where the buffer's random contents start from; without it, the case's seed and the buffer's place.
+    /// The seed of the buffer's random contents. The default is the case's seed combined with the buffer's index.
     pub seed: Option<u64>,
-    /// Elements from one row to the next: differences are then shown by row and column.
+    /// Elements from one row to the next: with it, differences are shown by row and column.
     pub row_stride: Option<u64>,
-    /// How far two runs may be apart.
+    /// The tolerance between two runs.
     #[serde(default)]
     pub tolerance: Tolerance,
 }
@@ -209,7 +211,7 @@ impl Buffer {
         self.count as usize * number::size_of(self.element)
     }
 
-    /// The bytes `theirs` with the device addresses that `ours` has: those differ from run to run.
+    /// Returns the bytes `theirs` with the device addresses of `ours`: those differ from run to run.
     pub(crate) fn with_addresses_of<'t>(&self, ours: &[u8], theirs: &'t [u8]) -> Result<Cow<'t, [u8]>, Error> {
         if !self.fill.has_addresses() {
             return Ok(Cow::Borrowed(theirs));
@@ -249,7 +251,7 @@ impl Case {
         Ok(case)
     }
 
-    /// The case as one of its variants has it.
+    /// Returns the case as changed by one of its variants.
     pub fn with_variant(mut self, name: &str) -> Result<Case, Error> {
         let Some(variant) = self.variant.get(name).cloned() else {
             let known: Vec<&str> = self.variant.keys().map(String::as_str).collect();
@@ -275,7 +277,7 @@ impl Case {
         found.ok_or_else(|| Error::case(format!("variant: no buffer is called '{name}'")))
     }
 
-    /// The case by itself, then each of its variants, with their names.
+    /// Returns the case itself, then each of its variants with its name.
     pub fn all_variants(&self) -> Result<Vec<(Option<String>, Case)>, Error> {
         let mut all = vec![(None, self.clone())];
         for name in self.variant.keys() {
@@ -291,7 +293,7 @@ impl Case {
         if let Some([x, y, z]) = self.local_size
             && x.checked_mul(y).and_then(|xy| xy.checked_mul(z)).is_none_or(|n| n == 0)
         {
-            return Err(Error::case(format!("local-size: {x} x {y} x {z} is no size of a workgroup")));
+            return Err(Error::case(format!("local-size: {x} x {y} x {z} is not a workgroup size")));
         }
         if let Some(size) = self.subgroup_size
             && !(size.is_power_of_two() && size <= Limits::MAX_SUBGROUP_SIZE)
@@ -351,7 +353,7 @@ impl Case {
     pub fn specialization(&self) -> Result<Specialization, Error> {
         let mut specialization = Specialization::new();
         for (key, number) in &self.spec {
-            let id = parse_spec_id(key).ok_or_else(|| Error::case(format!("spec: '{key}' is no SpecId")))?;
+            let id = parse_spec_id(key).ok_or_else(|| Error::case(format!("spec: '{key}' is not a SpecId")))?;
             // Two keys may be two spellings of one number.
             if specialization.get(id).is_some() {
                 return Err(Error::case(format!("spec: SpecId {id} is given twice")));
@@ -373,7 +375,7 @@ impl Case {
         lay_out(&self.push, "push", 1 << 16, &|name| self.buffer_named(name).is_some(), address)
     }
 
-    /// The bytes of a part, and how they are aligned.
+    /// Returns the bytes of a part and their alignment.
     pub fn push_part(&self, part: &PushPart, address: &dyn Fn(&str) -> u64) -> Result<(Vec<u8>, usize), Error> {
         part.bytes("push", &|name| self.buffer_named(name).is_some(), address)
     }
@@ -388,7 +390,7 @@ impl Case {
 }
 
 impl PushPart {
-    /// The bytes, and how they are aligned. `known` says which buffers there are; messages begin with `what`.
+    /// Returns the bytes and their alignment. `known` tells which buffers exist; messages begin with `what`.
     fn bytes(
         &self,
         what: &str,
@@ -425,7 +427,8 @@ impl PushPart {
     }
 }
 
-/// The bytes of parts, each where it says or behind the one before; `most` bytes are the most that they may have.
+/// Returns the bytes of parts. Each part is at its own offset or follows the one before. `most` is the largest size in
+/// bytes.
 pub(crate) fn lay_out(
     parts: &[PushPart],
     what: &str,
@@ -534,7 +537,7 @@ mod tests {
             ("workgroups = [1, 0, 1]".into(), "at least one"),
             (with("colour = 1"), "colour"),
             (with(&format!("{buffer}{buffer}")), "two buffers are called A"),
-            (with("spec = { x = 1 }"), "'x' is no SpecId"),
+            (with("spec = { x = 1 }"), "'x' is not a SpecId"),
             (with("push = [{ address = \"B\" }]"), "no buffer is called 'B'"),
             (with("push = [{ offset = 4000000000, values = [1] }]"), "more than there is room for"),
             (with("push = [{}]"), "one of values, address, bytes and local"),

@@ -1,184 +1,54 @@
-//! Are two buffers the same, as far as the case asks?
-//!
-//! Classes of tolerance. In all of them a NaN equals any other NaN and nothing else, and an infinity equals
-//! itself only. `exact` tells zeros of different signs apart; the others do not. `derived`, the default, allows each element as much as
-//! [`Bounds`] say, and where they say nothing it is `exact`.
+//! Compares two contents of a buffer as far as the case asks.
 
 use std::fmt;
 
-use serde::Deserialize;
-
 use crate::bounds::Bounds;
-use crate::case::Buffer;
+use crate::case::{Buffer, Case};
 use crate::error::Error;
+use crate::executor::Outcome;
 use crate::number::{self, Value};
+use crate::tolerance::Tolerance;
 
-/// How many places a report names.
+/// The number of mismatches that a report names.
 const PLACES: usize = 8;
 
-/// How far two buffers may be apart.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
-#[serde(try_from = "Given")]
-pub enum Tolerance {
-    /// As far apart as implementations that are right may be, found by the interpreter; exact where nothing inexact is computed.
-    #[default]
-    Derived,
-    /// The same bits.
-    Exact,
-    /// At most this many representable values apart.
-    Ulp(u64),
-    /// |got - wanted| at most abs + rel * |wanted|.
-    Near {
-        /// The absolute part.
-        abs: f64,
-        /// The relative part.
-        rel: f64,
-    },
-    /// The sum of squared errors over the sum of squares is at most this, for the buffer as a whole.
-    Nmse(f64),
-    /// The sums of so many consecutive elements are `Near` each other; which element holds which part is free.
-    Sums {
-        /// How many elements make one sum.
-        group: u64,
-        /// The absolute part.
-        abs: f64,
-        /// The relative part.
-        rel: f64,
-    },
-    /// Anything goes.
-    Any,
-}
-
-/// A tolerance as the case file writes it.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Given {
-    Word(String),
-    Ulp(OnlyUlp),
-    Nmse(OnlyNmse),
-    Near(OnlyNear),
-    Sums(OnlySums),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OnlyUlp {
-    ulp: i64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OnlyNmse {
-    nmse: f64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OnlyNear {
-    #[serde(default)]
-    abs: f64,
-    #[serde(default)]
-    rel: f64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OnlySums {
-    #[serde(rename = "sums-of")]
-    sums_of: u64,
-    #[serde(default)]
-    abs: f64,
-    #[serde(default)]
-    rel: f64,
-}
-
-impl TryFrom<Given> for Tolerance {
-    type Error = String;
-
-    fn try_from(given: Given) -> Result<Tolerance, String> {
-        let positive = |name, value: f64| {
-            if value >= 0.0 { Ok(value) } else { Err(format!("tolerance: {name} is {value}, not 0 or more")) }
-        };
-        match given {
-            Given::Word(word) if word == "exact" => Ok(Tolerance::Exact),
-            Given::Word(word) if word == "any" => Ok(Tolerance::Any),
-            Given::Word(word) if word == "derived" => Ok(Tolerance::Derived),
-            Given::Sums(OnlySums { sums_of: 0, .. }) => Err("tolerance: sums-of is 0".into()),
-            Given::Sums(OnlySums { sums_of, abs, rel }) => {
-                Ok(Tolerance::Sums { group: sums_of, abs: positive("abs", abs)?, rel: positive("rel", rel)? })
-            }
-            Given::Word(word) => Err(format!(
-                "tolerance: '{word}' is not \"derived\", \"exact\", \"any\", {{ ulp }}, {{ abs, rel }}, {{ nmse }} or {{ sums-of, abs, rel }}"
-            )),
-            Given::Ulp(OnlyUlp { ulp }) => {
-                u64::try_from(ulp).map(Tolerance::Ulp).map_err(|_| format!("tolerance: ulp is {ulp}, not 0 or more"))
-            }
-            Given::Nmse(OnlyNmse { nmse }) => positive("nmse", nmse).map(Tolerance::Nmse),
-            Given::Near(OnlyNear { abs, rel }) => {
-                Ok(Tolerance::Near { abs: positive("abs", abs)?, rel: positive("rel", rel)? })
-            }
-        }
-    }
-}
-
-impl Tolerance {
-    /// What it is where nothing is derived.
-    fn without_bounds(self) -> Tolerance {
-        if self == Tolerance::Derived { Tolerance::Exact } else { self }
-    }
-}
-
-impl fmt::Display for Tolerance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Tolerance::Derived => f.write_str("derived"),
-            Tolerance::Exact => f.write_str("exact"),
-            Tolerance::Ulp(ulp) => write!(f, "{ulp} ulp"),
-            Tolerance::Near { abs, rel } => write!(f, "abs {abs:e} + rel {rel:e}"),
-            Tolerance::Nmse(nmse) => write!(f, "nmse {nmse:e}"),
-            Tolerance::Sums { group, abs, rel } => write!(f, "sums of {group}: abs {abs:e} + rel {rel:e}"),
-            Tolerance::Any => f.write_str("any"),
-        }
-    }
-}
-
-/// A place where two buffers differ.
+/// An element in which two buffers differ.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Place {
+pub struct Mismatch {
     /// The element.
     pub index: u64,
     /// Its row and column, if the buffer has a row stride.
     pub row_column: Option<(u64, u64)>,
-    /// What was found, with its bits.
+    /// The value that was found, with its bits.
     pub got: (Value, u64),
-    /// What was wanted, with its bits.
+    /// The value that was wanted, with its bits.
     pub wanted: (Value, u64),
-    /// How far apart they might be, where that was derived; NaN where no bound is known.
+    /// The distance that was allowed, where that was derived; NaN where no bound is known.
     pub allowed: f64,
 }
 
-/// How two buffers differ beyond the tolerance.
+/// The differences of two buffers beyond the tolerance.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Difference {
     /// The buffer.
     pub buffer: String,
-    /// What was allowed.
+    /// The tolerance.
     pub tolerance: Tolerance,
     /// Elements that are too far apart (with nmse: that differ at all).
     pub count: u64,
     /// Elements of the buffer.
     pub total: u64,
     /// The first of them.
-    pub places: Vec<Place>,
+    pub places: Vec<Mismatch>,
     /// The largest difference of two numbers, and where; none if only NaNs and infinities differ.
     pub largest: Option<(f64, u64)>,
     /// The normalised mean squared error, if the elements are finite floats.
     pub nmse: Option<f64>,
-    /// Why no tolerance could be derived.
+    /// The reason why no tolerance could be derived.
     pub note: Option<String>,
-    /// Elements that still hold what they held before the run and should not.
+    /// The number of elements that should have been written and were not.
     pub unwritten: u64,
-    /// Elements that should hold what they held before and do not.
+    /// The number of elements that should not have been written and were.
     pub stray: u64,
 }
 
@@ -234,8 +104,8 @@ pub fn compare(buffer: &Buffer, got: &[u8], wanted: &[u8]) -> Result<Option<Diff
     compare_within(buffer, got, wanted, None)
 }
 
-/// The same with bounds for a tolerance that is to be derived: the buffer's place in the case, and how many of the two contents are
-/// not the interpreter's.
+/// Like [`compare`], with bounds for a derived tolerance: the buffer's index in the case, and how many of the two
+/// contents are not the interpreter's.
 pub fn compare_within(
     buffer: &Buffer,
     got: &[u8],
@@ -285,7 +155,7 @@ pub fn compare_within(
             difference.largest = Some((error, index));
         }
         if difference.places.len() < PLACES {
-            difference.places.push(Place {
+            difference.places.push(Mismatch {
                 index,
                 row_column: buffer.row_stride.map(|stride| (index / stride, index % stride)),
                 got: (pair.got, number::bits_of(got)),
@@ -352,7 +222,7 @@ impl Pair {
         Pair { got: number::decode(buffer.element, got), wanted: number::decode(buffer.element, wanted), ulps }
     }
 
-    /// The same bits, or two NaNs.
+    /// Returns true if the bits are the same or both values are NaN.
     fn is_same(&self) -> bool {
         match (self.got, self.wanted) {
             (Value::Float(got), Value::Float(wanted)) => {
@@ -369,7 +239,7 @@ impl Pair {
         }
     }
 
-    /// Two numbers, different, and at most so far apart.
+    /// Returns true if these are two different numbers that are at most `allowed` apart.
     fn is_apart_by(&self, allowed: f64) -> bool {
         allowed == f64::INFINITY || allowed > 0.0 && self.error() <= allowed
     }
@@ -390,12 +260,65 @@ impl Pair {
     }
 }
 
-/// Places a float's bits on a line on which neighbours are one apart and both zeros are 0.
+/// Maps a float's bits to integers such that neighbors differ by one and both zeros are 0.
 fn ordinal(bytes: &[u8]) -> i64 {
     let sign = 1u64 << (bytes.len() * 8 - 1);
     let bits = number::bits_of(bytes);
     let magnitude = (bits & (sign - 1)) as i64;
     if bits & sign != 0 { -magnitude } else { magnitude }
+}
+
+impl Outcome {
+    /// Returns the differences from what the case expects.
+    pub fn check(&self, case: &Case) -> Result<Vec<Difference>, Error> {
+        let mut differences = Vec::new();
+        for (index, wanted) in case.expected()? {
+            let buffer = &case.buffer[index];
+            let got = self.buffer(&buffer.name).unwrap_or_default();
+            if let Some(mut difference) = compare(buffer, got, &wanted)? {
+                difference.trace(buffer, got, &wanted, &case.contents(index, &|_| 0)?);
+                differences.push(difference);
+            }
+        }
+        Ok(differences)
+    }
+
+    /// Returns the differences from another outcome of the same case. Derived tolerances count as exact.
+    pub fn compare(&self, other: &Outcome, case: &Case) -> Result<Vec<Difference>, Error> {
+        self.compare_with(other, case, None)
+    }
+
+    /// Like [`compare`](Outcome::compare), with bounds for derived tolerances. `sides` is 1 if one of the outcomes is
+    /// the interpreter's, else 2.
+    pub fn compare_within(
+        &self,
+        other: &Outcome,
+        case: &Case,
+        bounds: &Bounds,
+        sides: u8,
+    ) -> Result<Vec<Difference>, Error> {
+        self.compare_with(other, case, Some((bounds, sides)))
+    }
+
+    fn compare_with(
+        &self,
+        other: &Outcome,
+        case: &Case,
+        bounds: Option<(&Bounds, u8)>,
+    ) -> Result<Vec<Difference>, Error> {
+        let mut differences = Vec::new();
+        for (index, buffer) in case.buffer.iter().enumerate() {
+            let ours = self.buffer(&buffer.name).unwrap_or_default();
+            let theirs = other.buffer(&buffer.name).unwrap_or_default();
+            let theirs = &*buffer.with_addresses_of(ours, theirs)?;
+            let bounds = bounds.map(|(bounds, sides)| (bounds, index, sides));
+            if let Some(mut difference) = compare_within(buffer, ours, theirs, bounds)? {
+                difference.trace(buffer, ours, theirs, &case.contents(index, &|_| 0)?);
+                differences.push(difference);
+            }
+        }
+        Ok(differences)
+    }
 }
 
 #[cfg(test)]

@@ -1,41 +1,41 @@
-//! Why something could not be run.
+//! The errors of runs.
 
 use std::fmt;
 
-/// Why a module could not be run. A run that ends with wrong values is no error: that is a difference.
+/// The reason why a module could not be run. A run that ends with wrong values is not an error but a difference.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Error {
     /// There is no Vulkan loader on this machine.
     NoLoader(String),
     /// There is a loader, but no driver with a device.
     NoDevice,
-    /// There is no OpenCL here, or none with a device: which of the two.
+    /// There is no OpenCL loader, or none of its platforms has a device; the text says which.
     NoOpenCl(String),
     /// No device has that index or name.
     NoSuchDevice {
-        /// What was asked for.
+        /// The index or name that was asked for.
         wanted: String,
-        /// What there is.
+        /// The devices that exist.
         present: Vec<String>,
     },
     /// The case file can't be read, or does not fit the module.
     Case(String),
-    /// The module can't be run: broken, or no compute shader.
+    /// The module can't be run: it is malformed or has no compute shader.
     Module(String),
     /// The device lacks what the module needs; each line names a capability and what is missing.
     Unsupported {
         /// The device.
         device: String,
-        /// What is missing.
+        /// The missing features, one a line.
         missing: Vec<String>,
     },
     /// A Vulkan call failed.
     Vulkan {
         /// The call.
         call: &'static str,
-        /// What it returned.
+        /// The result of the call.
         result: String,
-        /// What the validation layer said until then.
+        /// The messages of the validation layer up to then.
         messages: Vec<String>,
     },
     /// An OpenCL call failed.
@@ -44,14 +44,14 @@ pub enum Error {
         call: &'static str,
         /// The name of the error.
         result: String,
-        /// What the compiler said.
+        /// The messages of the compiler.
         messages: Vec<String>,
     },
     /// The dispatch did not end in time. The device can't be used any further.
     Timeout {
         /// The limit in seconds.
         seconds: f64,
-        /// How many workgroups had ended, and how many there are, where that is known.
+        /// The number of workgroups that had ended, and of all workgroups, where known.
         workgroups: Option<(u64, u128)>,
     },
 }
@@ -62,18 +62,18 @@ impl Error {
         Error::Case(message.into())
     }
 
-    /// A fault of the module.
+    /// Makes an error of the module.
     pub(crate) fn module(message: impl Into<String>) -> Error {
         Error::Module(message.into())
     }
 }
 
-/// What to do on a machine without Vulkan.
+/// The remedy on a machine without Vulkan.
 const INSTALL: &str = "install a Vulkan driver and its loader (Debian and Ubuntu: apt install libvulkan1 mesa-vulkan-drivers; \
      Fedora: dnf install vulkan-loader mesa-vulkan-drivers), or run this through the repository's \
      'scripts/drivers.sh run', which brings a software driver";
 
-/// What to do on a machine without OpenCL.
+/// The remedy on a machine without OpenCL.
 const INSTALL_OPENCL: &str = "install a runtime and the ICD loader (Debian and Ubuntu: apt install ocl-icd-libopencl1 \
      pocl-opencl-icd; Fedora: dnf install ocl-icd pocl), or run this through the repository's 'scripts/drivers.sh run --opencl \
      pocl', which brings one";

@@ -1,14 +1,16 @@
-//! What a module says about how it is to be run: its entry points, what they need, what they are bound to.
+//! The facts that a run needs to know about a module: its entry points, their requirements and bindings.
 
 use coop_ir::constant::{Const, Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{SizeSource, entry_points};
-use coop_ir::spv::{Capability, Decoration, ExecutionModel, StorageClass};
+use coop_ir::extensions::is_matrix_capability;
+use coop_ir::grammar::{ExecutionScope, Kind};
+use coop_ir::spv::{BuiltIn, Capability, Decoration, ExecutionModel, Scope, StorageClass};
 use coop_ir::types::Type;
-use coop_ir::{Id, Module, Op};
+use coop_ir::{Id, Inst, Module, Op};
 
 use crate::error::Error;
-use crate::layout::Layout;
+use crate::type_layout::TypeLayout;
 
 /// A compute entry point.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,9 +19,9 @@ pub struct Entry {
     pub name: String,
     /// Its function.
     pub function: Id,
-    /// The size of a workgroup; spec constants may decide it.
+    /// The workgroup size, which may depend on specialization constants.
     pub local_size: [Const; 3],
-    /// True if the size is given by `LocalSizeId`, which asks for maintenance4.
+    /// True if `LocalSizeId` gives the size, which requires maintenance4.
     pub by_id: bool,
 }
 
@@ -37,20 +39,20 @@ pub struct SpecConstant {
 }
 
 impl SpecConstant {
-    /// Bytes of the value that specialises it: a Boolean is a `VkBool32`.
+    /// Returns the size in bytes of the value that specializes it: a Boolean is a `VkBool32`.
     pub fn size(&self) -> usize {
         self.kind.scalar().map_or(4, |scalar| scalar.bytes() as usize)
     }
 }
 
-/// What a binding is.
+/// The kind of a binding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BindingKind {
     /// A storage buffer.
     Storage,
     /// A uniform buffer.
     Uniform,
-    /// Something that cases have no word for: an image, a sampler, an array of buffers.
+    /// Something that cases can't describe: an image, a sampler, an array of buffers.
     Other,
 }
 
@@ -61,7 +63,7 @@ pub struct Binding {
     pub set: u32,
     /// Binding.
     pub binding: u32,
-    /// What it is.
+    /// The kind.
     pub kind: BindingKind,
     /// The variable.
     pub variable: Id,
@@ -69,11 +71,11 @@ pub struct Binding {
     pub pointee: Id,
     /// The name of the variable, or of its block.
     pub name: Option<String>,
-    /// True if any function mentions it.
+    /// True if a function uses it.
     pub used: bool,
 }
 
-/// What there is to know before running a module.
+/// The facts about a module that a run needs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Facts {
     /// Major and minor version of SPIR-V.
@@ -92,16 +94,18 @@ pub struct Facts {
     pub push: Option<Id>,
     /// Bytes of the push constant block, from its members' offsets.
     pub push_size: Option<u32>,
+    /// True if the module has matrices, instructions that a subgroup executes together, or built-ins of subgroups.
+    pub uses_subgroups: bool,
 }
 
 impl Facts {
-    /// Reads a module's facts under a specialization.
+    /// Collects the facts of a specialized module.
     pub fn new(module: &Module, specialization: &Specialization) -> Facts {
         let decorations = Decorations::new(module);
         let constants = Constants::new(module, specialization);
         let reader = Reader { module, decorations: &decorations, constants };
         let push = reader.push();
-        let layout = Layout::new(module, &decorations, &reader.constants);
+        let layout = TypeLayout::new(module, &decorations, &reader.constants);
         Facts {
             version: module.header.version_pair(),
             capabilities: module.capabilities().collect(),
@@ -111,16 +115,11 @@ impl Facts {
             bindings: reader.bindings(),
             push,
             push_size: push.and_then(|block| layout.size(block)),
+            uses_subgroups: reader.uses_subgroups(),
         }
     }
 
-    /// Returns true if a capability says that the module asks about subgroups or does something in them.
-    pub fn uses_subgroups(&self) -> bool {
-        let about = ["GroupNonUniform", "Subgroup", "CooperativeMatrix", "Groups"];
-        self.capabilities.iter().any(|c| about.iter().any(|prefix| c.to_string().starts_with(prefix)))
-    }
-
-    /// The entry point of that name; the only one if no name is given.
+    /// Returns the entry point of that name, or the only one if no name is given.
     pub fn entry(&self, name: Option<&str>) -> Result<&Entry, Error> {
         let names = || self.entries.iter().map(|entry| format!("'{}'", entry.name)).collect::<Vec<_>>().join(", ");
         match (name, self.entries.as_slice()) {
@@ -141,6 +140,27 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn uses_subgroups(&self) -> bool {
+        let insts = self.module.functions.iter().flat_map(|f| f.insts()).map(|r| self.module.inst(r));
+        let together = |inst: &Inst| match inst.op.execution_scope() {
+            None => false,
+            Some(ExecutionScope::Subgroup) => true,
+            Some(ExecutionScope::Operand(at)) => {
+                let scope = inst.id(at).and_then(|id| self.constants.get(id).value());
+                scope != Some(Scope::Workgroup.0.into())
+            }
+        };
+        let of_subgroups = |built_in: BuiltIn| {
+            let capabilities = Kind::BuiltIn.enumerant(built_in.0).map_or(&[][..], |e| e.capabilities);
+            [Capability::GroupNonUniform, Capability::SubgroupBallotKHR].iter().any(|c| capabilities.contains(c))
+        };
+        let decorated = self.module.globals_with(Op::Decorate).map(|r| self.module.inst(r));
+        let mut built_ins = decorated.filter(|i| i.enumerant(1) == Some(Decoration::BuiltIn));
+        self.module.capabilities().any(is_matrix_capability)
+            || built_ins.any(|i| i.enumerant(2).is_some_and(of_subgroups))
+            || insts.into_iter().any(together)
+    }
+
     fn extensions(&self) -> Vec<String> {
         let names = self.module.globals_with(Op::Extension);
         names.filter_map(|r| Some(self.module.inst(r).string(0)?.0)).collect()

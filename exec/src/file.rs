@@ -4,24 +4,24 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
-/// The most bytes of a module: far more than a compiler writes.
+/// The largest size of a module in bytes: far more than a compiler writes.
 pub const MAX_MODULE: u64 = 256 << 20;
 
-/// The most bytes of a case, a profile or a list of values.
+/// The largest size in bytes of a case, a profile or a list of values.
 pub const MAX_TEXT: u64 = 64 << 20;
 
-/// The bytes of a file that has at most `most`.
+/// Returns the bytes of a file that has at most `most`.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_from(File::open(path)?, most)
 }
 
-/// The text of a file that has at most `most` bytes.
+/// Returns the text of a file that has at most `most` bytes.
 pub fn read_text(path: &Path, most: u64) -> Result<String> {
     let at = |e: std::string::FromUtf8Error| format!("not text: byte {} is not UTF-8", e.utf8_error().valid_up_to());
     String::from_utf8(read(path, most)?).map_err(|e| Error::new(ErrorKind::InvalidData, at(e)))
 }
 
-/// What a reader gives, if that is at most `most` bytes.
+/// Returns the bytes of a reader that has at most `most`.
 pub fn read_from(mut reader: impl Read, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.by_ref().take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -31,7 +31,7 @@ pub fn read_from(mut reader: impl Read, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The first `most` bytes of a file, or all that it has.
+/// Returns the first `most` bytes of a file, or all of a shorter one.
 pub fn read_start(path: &Path, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;

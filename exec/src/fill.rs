@@ -1,7 +1,7 @@
-//! What a buffer holds before the run.
+//! The contents of buffers before the run.
 //!
-//! Contents that come from a generator are chosen so that sums and products of matrices are exact in every
-//! type: small integers and halves. The others are for what exactness hides: rounding, NaN, infinities.
+//! Contents that come from a generator are chosen so that sums and products of matrices are exact in every type: small
+//! integers and halves. The others show what exact values hide: rounding, NaN, infinities.
 
 use std::path::Path;
 
@@ -49,7 +49,8 @@ pub enum Plain {
     Uniform,
     /// Random bits.
     Bits,
-    /// Bytes that a result hardly has, for what is only written: what is left of them was not.
+    /// A byte pattern that results hardly ever have, for buffers that are only written: bytes that still have it were
+    /// not.
     Pattern,
     /// NaNs, infinities, zeros of both signs, subnormals and the largest values among uniform floats;
     /// in integer types the smallest and largest values among random ones.
@@ -85,7 +86,7 @@ pub enum With {
 }
 
 impl Fill {
-    /// Returns true if device addresses are asked for.
+    /// Returns true if the contents include device addresses.
     pub fn has_addresses(&self) -> bool {
         match self {
             Fill::With(With::Addresses(_)) => true,
@@ -101,7 +102,7 @@ impl Fill {
         Ok(zeros.into_iter().zip(ones).map(|(a, b)| a != b).collect())
     }
 
-    /// Refuses what can't be made of the element type, and names of buffers that are not there.
+    /// Refuses contents that the element type can't represent, and names of buffers that do not exist.
     pub(crate) fn check(&self, buffer: &Buffer, known: &dyn Fn(&str) -> bool) -> Result<(), Error> {
         let (name, element) = (&buffer.name, buffer.element);
         let fail = |message: String| Err(Error::case(format!("buffer {name}: {message}")));
@@ -126,10 +127,10 @@ impl Fill {
             }
             Fill::With(With::SmallInts(low, high)) if low > high => fail(format!("small-ints: {low} is above {high}")),
             Fill::With(With::HalfIntegers(low, high)) if !half_bounds(*low, *high) => {
-                fail(format!("half-integers: {low} to {high} is no range of halves"))
+                fail(format!("half-integers: {low} to {high} is not a range of halves"))
             }
             Fill::With(With::Uniform(low, high)) if !(low <= high && (high - low).is_finite()) => {
-                fail(format!("uniform: {low} to {high} is no range"))
+                fail(format!("uniform: {low} to {high} is not a range"))
             }
             Fill::With(With::Causal(0, _)) => fail("causal: rows have no elements".into()),
             Fill::With(With::Constant(number)) => number.value().map(|_| ()),

@@ -1,35 +1,35 @@
 //! Measuring modules on large inputs.
 //!
-//! What a case puts into the buffers is made once, for as many modules as are measured with it, and of what comes out
-//! only a sample of the elements is compared with the right answer: all of them would take the host minutes.
+//! The initial contents of the buffers are made once for all modules that are measured with a case. Only a sample of
+//! the results is compared with the right answer: all of them would take the host minutes.
 
 use std::time::Duration;
 
 use crate::case::{Buffer, Case};
-use crate::compare::compare;
+use crate::compare::{Difference, compare};
 use crate::error::Error;
+use crate::executor::{Outcome, RunOptions};
 use crate::number;
 use crate::random::Random;
 use crate::reference::Expect;
-use crate::{Difference, Outcome, RunOptions};
 
-/// How to measure.
+/// The options of a measurement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MeasureOptions {
-    /// How to run; `bench` dispatches are measured.
+    /// The options of the run; `bench` dispatches are measured.
     pub run: RunOptions,
-    /// How long the device is kept busy before.
+    /// The time that the device is kept busy before measuring.
     pub warm_up: Duration,
 }
 
-/// What measuring gave.
+/// The result of a measurement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
-    /// The buffers that were asked for, after the first dispatch.
+    /// The requested buffers after the first dispatch.
     pub outputs: Vec<Vec<u8>>,
-    /// How long each measured dispatch took.
+    /// The time of each measured dispatch.
     pub times: Vec<Duration>,
-    /// How long the driver took to make the pipeline.
+    /// The time that the driver took to make the pipeline.
     pub compiled: Duration,
 }
 
@@ -55,10 +55,10 @@ pub trait Measure {
     ) -> Result<Measured, Error>;
 }
 
-/// Elements of a buffer, and what they hold after the run.
+/// Elements of a buffer, and their expected values after the run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
-    /// The buffer's place in the case.
+    /// The buffer's index in the case.
     pub buffer: usize,
     elements: Vec<u64>,
     wanted: Vec<u8>,
@@ -72,11 +72,11 @@ pub struct Inputs {
     samples: Vec<Sample>,
 }
 
-/// Rows and columns that are looked at.
+/// The numbers of rows and of columns in a sample.
 const SAMPLES: usize = 48;
 
 impl Inputs {
-    /// Makes the contents of a case's buffers, and the right answer at some places.
+    /// Makes the contents of a case's buffers, and the right answer for a sample of the elements.
     pub fn new(case: Case) -> Result<Inputs, Error> {
         if case.needs_addresses() {
             return Err(Error::case("buffers with addresses can't be measured"));
@@ -92,8 +92,8 @@ impl Inputs {
         &self.case
     }
 
-    /// Measures a module with these inputs; `case` is the same but for the specialization and the dispatch. The
-    /// differences are those from what the case expects.
+    /// Measures a module with these inputs. `case` is the same except for the specialization and the dispatch. Returns
+    /// the differences from what the case expects as well.
     pub fn measure(
         &self,
         on: &dyn Measure,
@@ -112,8 +112,9 @@ impl Inputs {
 }
 
 impl Outcome {
-    /// How some elements differ from what the case expects: enough of them to see that a kernel is right, where all of them would
-    /// take the host minutes. The first, the last and some 46 other rows, and as many columns.
+    /// Returns the differences of a sample of the elements from what the case expects, enough to see that a kernel is
+    /// right: all of them would take the host minutes. The sample is the first, the last and some 46 other rows, and as
+    /// many columns.
     pub fn check_some(&self, case: &Case) -> Result<Vec<Difference>, Error> {
         let contents =
             (0..case.buffer.len()).map(|index| case.contents(index, &|_| 0)).collect::<Result<Vec<_>, _>>()?;
@@ -128,7 +129,7 @@ impl Outcome {
 }
 
 impl Sample {
-    /// How the elements differ in the bytes of the whole buffer. Places are those in the sample.
+    /// Compares the sample with the bytes of the whole buffer. Indices are those in the sample.
     fn compare(&self, buffer: &Buffer, bytes: &[u8]) -> Result<Option<Difference>, Error> {
         let size = number::size_of(buffer.element);
         let mut found = Vec::with_capacity(self.wanted.len());
@@ -142,7 +143,7 @@ impl Sample {
     }
 }
 
-/// Numbers below `count`: the first, the last and others, in order.
+/// Returns numbers below `count`: the first, the last and others, in order.
 fn some(count: u64, random: &mut Random) -> Vec<u64> {
     if count <= SAMPLES as u64 {
         return (0..count).collect();

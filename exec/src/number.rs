@@ -1,4 +1,4 @@
-//! Elements of buffers: bytes to numbers and back, for every component type a case can name.
+//! Elements of buffers: conversion between bytes and numbers for every component type that a case can name.
 //!
 //! Integers are `i128`, which holds every 64-bit value of either sign; floats are `f64`, which holds every
 //! value of the narrower types. Encoding a float rounds once, to nearest even, whatever the type.
@@ -8,9 +8,9 @@ use coop_device::ComponentType;
 /// One element of a buffer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
-    /// Of an integer type.
+    /// A value of an integer type.
     Int(i128),
-    /// Of a float type.
+    /// A value of a float type.
     Float(f64),
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Display for Value {
 struct SmallFloat {
     exponent: u32,
     mantissa: u32,
-    /// There is no infinity; the only NaN is all ones (E4M3).
+    /// True if there is no infinity and the only NaN is all ones (E4M3).
     finite: bool,
 }
 
@@ -114,7 +114,7 @@ impl SmallFloat {
     }
 }
 
-/// A power of two; where a normal double does not hold it, as `powi` says.
+/// Returns a power of two; that of `powi` where a normal double does not hold it.
 fn power_of_two(power: i32) -> f64 {
     match u64::try_from(power + 1023) {
         Ok(biased @ 1..=2046) => f64::from_bits(biased << 52),
@@ -143,7 +143,7 @@ pub fn is_float(kind: ComponentType) -> bool {
     is_element_type(kind) && !kind.is_integer()
 }
 
-/// Bytes of one element; 0 for what buffers can't be made of.
+/// Returns the size of an element in bytes; 0 for types that buffers can't be made of.
 pub fn size_of(kind: ComponentType) -> usize {
     if is_element_type(kind) { kind.bits().unwrap_or(0) as usize / 8 } else { 0 }
 }
@@ -189,14 +189,14 @@ pub fn encode(kind: ComponentType, value: Value, out: &mut Vec<u8>) {
     out.extend_from_slice(&bits.to_le_bytes()[..size_of(kind)]);
 }
 
-/// The value as the type holds it: encoded and decoded again.
+/// Returns the value rounded to the type: encoded and decoded again.
 pub fn rounded(kind: ComponentType, value: Value) -> Value {
     let mut bytes = Vec::with_capacity(8);
     encode(kind, value, &mut bytes);
     decode(kind, &bytes)
 }
 
-/// All elements of a buffer; bytes that do not fill an element at the end are left out.
+/// Decodes all elements of a buffer. Bytes at the end that do not fill an element are left out.
 pub fn decode_all(kind: ComponentType, bytes: &[u8]) -> Vec<Value> {
     match size_of(kind) {
         0 => Vec::new(),
@@ -204,7 +204,7 @@ pub fn decode_all(kind: ComponentType, bytes: &[u8]) -> Vec<Value> {
     }
 }
 
-/// How many consecutive non-negative integers, from 0, the type holds exactly.
+/// Returns the number of consecutive integers, from 0, that the type holds exactly.
 pub fn exact_integers(kind: ComponentType) -> u64 {
     match kind {
         ComponentType::F64 => 1 << 53,

@@ -1,11 +1,11 @@
-//! Running kernels on an OpenCL device.
+//! Runs kernels on an OpenCL device.
 //!
-//! The ICD loader is opened when it is asked for: a machine without OpenCL still starts the tools. A run makes a
-//! context, a program of the module's words, buffers with a guard behind each, and waits for the kernel no longer than
-//! it is told to. The arguments are the parts of the case's `push`, in order.
+//! The ICD loader is opened on demand, so that the tools start on machines without OpenCL. A run makes a context, a
+//! program from the module's words, and buffers with a guard after each, and waits for the kernel up to a time limit.
+//! The arguments are the parts of the case's `push`, in order.
 //!
-//! A device may ignore the subgroup size that a kernel asks for and run it with its own: that would be another kernel, so
-//! what the device says about it is compared with what the module says, and the run is refused where they differ.
+//! A device may ignore the subgroup size that a kernel requires and run it with its own, which changes the kernel. The
+//! run is therefore refused where the device's size differs from the module's.
 //!
 //! Unsafe code is confined to this module. What makes it sound: calls that read or write host memory block until they
 //! are done; arguments are read while they are set; a kernel that did not end in time is never waited for, and all that
@@ -35,11 +35,12 @@ use opencl3::platform::get_platforms;
 use opencl3::program::Program;
 use opencl3::types::{CL_BLOCKING, cl_device_id};
 
+use crate::case::Case;
 use crate::error::Error;
+use crate::executor::{Executor, Outcome, RunOptions, Timer};
 use crate::facts::{Facts, SpecConstant};
-use crate::{Case, Executor, Outcome, RunOptions, Timer};
 
-/// What lies behind each buffer, and how much of it: what a kernel writes there is found.
+/// The byte and the size of the guard after each buffer: writes of a kernel there are found.
 const GUARD: (u8, usize) = (0xa5, 4096);
 
 /// `CL_KERNEL_COMPILE_SUB_GROUP_SIZE_INTEL` of cl_intel_required_subgroup_size.
@@ -50,19 +51,19 @@ pub struct OpenCl {
     devices: Vec<Found>,
 }
 
-/// A device and what there is to know about it.
+/// A device and its properties.
 struct Found {
     device: Device,
     name: String,
     matrices: Matrices,
 }
 
-/// Which matrices a device has. OpenCL has no way to ask; of those that run on a CPU only Intel's has some, and others
-/// crash or do nothing where they meet one.
+/// The matrices that a device supports. OpenCL has no query for them; of the implementations on CPUs only Intel's has
+/// some, and others crash or do nothing where they meet one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Matrices {
     None,
-    /// What tiles of AMX hold: factors of 8-bit integers, and of bfloat16 in 16-bit ones. Intel's compiler crashes on
+    /// The types of AMX tiles: factors of 8-bit integers, and of bfloat16 in 16-bit ones. Intel's compiler crashes on
     /// f32, and has f16 for newer processors only.
     Amx,
     All,
@@ -82,7 +83,7 @@ impl Matrices {
         }
     }
 
-    /// Why a device can't run a module, if its matrices are why.
+    /// Returns the reason why a device can't run the matrices of a module, if there is one.
     fn lacks(self, module: &Module) -> Option<String> {
         let constants = Constants::new(module, &coop_ir::constant::Specialization::new());
         let types = module.globals_with(Op::TypeCooperativeMatrixKHR);
@@ -104,8 +105,8 @@ impl Matrices {
 /// One device of [`OpenCl`], to run kernels on.
 pub struct OpenClExecutor<'a> {
     found: &'a Found,
-    /// Made by the first run, for the others too: what a context compiles with is read once. Not kept where a kernel did not
-    /// end.
+    /// The setup that the first run makes for all: what a context compiles with is read once. Dropped where a kernel
+    /// did not end.
     setup: RefCell<Option<Rc<Setup>>>,
 }
 
@@ -138,8 +139,8 @@ impl OpenCl {
         Ok(OpenCl { devices })
     }
 
-    /// A device by index or by a part of its name or its platform's (upper and lower case are the same); the first one
-    /// if nothing is given.
+    /// Returns a device by index or by a part of its name or its platform's, regardless of case; by default the first
+    /// one.
     pub fn device(&self, wanted: Option<&str>) -> Result<OpenClExecutor<'_>, Error> {
         let index = match wanted.map(|wanted| (wanted.parse::<usize>(), wanted.to_lowercase())) {
             None => Some(0),
@@ -155,7 +156,7 @@ impl OpenCl {
         }
     }
 
-    /// What each device is: its name, and the intermediate languages and extensions that it has.
+    /// Describes each device: its name, and the intermediate languages and extensions that it supports.
     pub fn describe(&self) -> Vec<String> {
         let line = |found: &Found| {
             let il = found.device.il_version().unwrap_or_default();
@@ -218,7 +219,7 @@ impl OpenClExecutor<'_> {
         Error::Unsupported { device: self.name(), missing: vec![what.into()] }
     }
 
-    /// Refuses to run a kernel with subgroups of another size than it asks for.
+    /// Refuses to run a kernel with another subgroup size than it requires.
     fn check_subgroups(&self, setup: &Setup, kernel: &Kernel, job: &Job) -> Result<(), Error> {
         let Some(wanted) = job.subgroup else { return Ok(()) };
         let ask = |what: u32, input: &[usize]| {
@@ -242,10 +243,10 @@ impl OpenClExecutor<'_> {
     }
 }
 
-/// What is run: the entry point and the sizes.
+/// The parameters of a run: the entry point and the sizes.
 struct Job {
     entry: String,
-    /// The subgroup size that the kernel asks for.
+    /// The subgroup size that the kernel requires.
     subgroup: Option<u32>,
     local: [usize; 3],
     global: [usize; 3],
@@ -279,13 +280,13 @@ impl Job {
     }
 }
 
-/// The kernel of that name; the only one if no name is given.
+/// Returns the kernel of that name, or the only one if no name is given.
 fn kernel_named(module: &Module, name: Option<&str>) -> Result<EntryPoint, Error> {
     let mut kernels = entry_points(module, &Decorations::new(module));
     kernels.retain(|entry| entry.model == ExecutionModel::Kernel);
     let names: Vec<String> = kernels.iter().map(|entry| format!("'{}'", entry.name)).collect();
     match name {
-        _ if kernels.is_empty() => Err(Error::module("there is no kernel: OpenCL runs no shaders")),
+        _ if kernels.is_empty() => Err(Error::module("the module has no kernel: OpenCL does not run shaders")),
         None if kernels.len() > 1 => {
             Err(Error::case(format!("the module has several kernels, say which: {}", names.join(", "))))
         }
@@ -332,7 +333,7 @@ impl Setup {
         check("clCreateKernel", Kernel::create(&program, &job.entry))
     }
 
-    /// The case's buffers, each with its guard.
+    /// Makes the case's buffers, each with its guard.
     fn buffers(&self, case: &Case) -> Result<Vec<Buffer<u8>>, Error> {
         let mut buffers = Vec::new();
         for index in 0..case.buffer.len() {
@@ -371,7 +372,7 @@ impl Setup {
         }
     }
 
-    /// What the buffers hold now, and what was written behind them.
+    /// Returns the contents of the buffers, and the faults: writes behind their ends.
     #[allow(clippy::type_complexity, reason = "the two parts of an outcome")]
     fn read(&self, case: &Case, buffers: &mut [Buffer<u8>]) -> Result<(Vec<(String, Vec<u8>)>, Vec<String>), Error> {
         let (mut contents, mut faults) = (Vec::new(), Vec::new());
@@ -419,7 +420,7 @@ fn set_arguments(kernel: &Kernel, case: &Case, buffers: &[Buffer<u8>]) -> Result
     Ok(())
 }
 
-/// The bytes of a specialization constant; a Boolean is one byte.
+/// Returns the bytes of a specialization constant; a Boolean is one byte.
 fn spec_bytes(spec: &SpecConstant, value: SpecValue) -> Result<Vec<u8>, Error> {
     let id = spec.spec_id;
     let bits = value.bits(&spec.kind).map_err(|why| Error::case(format!("spec {id}: {why}")))?;

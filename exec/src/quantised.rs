@@ -63,7 +63,7 @@ pub enum Blocks {
     Iq3S,
 }
 
-/// What random bytes must not be.
+/// The bytes of a block that must not be random.
 enum Scales {
     /// f16 at these bytes.
     Half(&'static [usize]),

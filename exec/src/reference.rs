@@ -1,7 +1,7 @@
-//! What a case's buffers hold afterwards, computed here.
+//! Computes the expected contents of a case's buffers.
 //!
-//! The answer does not depend on any driver or on the module. Floats are accumulated in `f64`, so the
-//! buffer's tolerance is against the true value; integers are exact, then wrap or saturate in the result's type.
+//! The answer depends on neither the driver nor the module. Floats are accumulated in `f64`, so the buffer's tolerance
+//! is against the true value. Integers are exact, then wrap or saturate in the result's type.
 
 mod attention;
 mod convolution;
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::number::{self, Value};
 pub use attention::Attention;
 pub use convolution::Convolution;
-pub use gemm::{Gemm, Layout, Step, View};
+pub use gemm::{ElementOp, Gemm, MajorOrder, MatrixView};
 pub use map::Map;
 
 /// A statement about the buffers after the run.
@@ -31,7 +31,7 @@ pub enum Expect {
     Convolution(Box<Convolution>),
     /// The same expression for each element.
     Map(Map),
-    /// A buffer holds these elements from the start; the rest is as it was.
+    /// Given elements at the start of a buffer; the rest is unchanged.
     Values(Values),
 }
 
@@ -46,7 +46,7 @@ pub struct Values {
 }
 
 impl Expect {
-    /// Refuses statements that name buffers that are not there, or elements outside of them.
+    /// Refuses statements about buffers that do not exist, or about elements outside of them.
     pub(crate) fn check(&self, case: &Case) -> Result<(), Error> {
         match self {
             Expect::Gemm(gemm) => gemm.check(case),
@@ -60,7 +60,7 @@ impl Expect {
         }
     }
 
-    /// The buffer that the statement is about.
+    /// Returns the buffer that the statement is about.
     pub fn buffer(&self) -> &str {
         match self {
             Expect::Gemm(gemm) => &gemm.d.buffer,
@@ -71,7 +71,7 @@ impl Expect {
         }
     }
 
-    /// Puts what is expected into the bytes of the buffer.
+    /// Writes the expected values into the bytes of the buffer.
     fn apply(&self, case: &Case, bytes: &mut [u8]) -> Result<(), Error> {
         match self {
             Expect::Gemm(gemm) => gemm.apply(case, bytes),
@@ -90,7 +90,7 @@ impl Expect {
 }
 
 impl Case {
-    /// What the buffers that the case makes statements about hold afterwards: index and bytes.
+    /// Returns the expected contents of the buffers that the case makes statements about: index and bytes.
     pub fn expected(&self) -> Result<Vec<(usize, Vec<u8>)>, Error> {
         let mut expected: Vec<(usize, Vec<u8>)> = Vec::new();
         for expect in &self.expect {
@@ -119,7 +119,7 @@ fn locate(case: &Case, name: &str) -> Result<(usize, ComponentType), Error> {
     Ok((index, case.buffer[index].element))
 }
 
-/// The elements of a buffer before the run.
+/// Returns the elements of a buffer before the run.
 fn elements(case: &Case, name: &str) -> Result<(Vec<Value>, ComponentType), Error> {
     let (index, kind) = locate(case, name)?;
     Ok((number::decode_all(kind, &case.contents(index, &|_| 0)?), kind))

@@ -1,7 +1,8 @@
-//! Modules of SPV_EXT_cooperative_matrix_maintenance1 in the words of SPV_NV_cooperative_matrix2, for devices that have only that.
+//! Rewrites modules of SPV_EXT_cooperative_matrix_maintenance1 for SPV_NV_cooperative_matrix2, for devices that support
+//! only that.
 //!
-//! The two extensions share the numbers of reductions, of per-element operations and of conversions of use, so most modules
-//! change in what they declare only. Beyond that:
+//! The two extensions share the opcodes of reductions, per-element operations and conversions of use, so most modules
+//! differ only in their declarations. Beyond that:
 //!
 //! | maintenance1 | here |
 //! |---|---|
@@ -10,8 +11,9 @@
 //! | `OpCooperativeMatrixGetCoordinateEXT` | per-element operations write rows and columns into matrices of the same type, which have them at the same index |
 //! | version 1.3 to 1.5 | version 1.6, which that extension asks for |
 //!
-//! What it has no words for is an error: conversions of factors to accumulators, transposition to A, reductions and
-//! per-element operations on bfloat16 and 8-bit floats, and coordinates that the components can't hold.
+//! Operations that the extension lacks are errors: conversions of factors to accumulators, transposition to A,
+//! reductions and per-element operations on bfloat16 and 8-bit floats, and coordinates that the components can't
+//! represent.
 
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
@@ -31,8 +33,8 @@ const NV2: &str = "SPV_NV_cooperative_matrix2";
 const B: u64 = CooperativeMatrixUse::MatrixBKHR.0 as u64;
 const ACCUMULATOR: u64 = CooperativeMatrixUse::MatrixAccumulatorKHR.0 as u64;
 
-/// The module as a device with SPV_NV_cooperative_matrix2 takes it; itself where it does not ask for maintenance1. The error
-/// says what there are no words for.
+/// Rewrites a module for a device with SPV_NV_cooperative_matrix2; returns the module itself if it does not use
+/// maintenance1. The error names operations that the extension lacks.
 pub fn as_nv2<'m>(module: &'m Module, specialization: &Specialization) -> Result<Cow<'m, Module>, String> {
     let named = |m: &Module, r: InstRef| m.inst(r).string(0).is_some_and(|(name, _)| name == EXT);
     let declares = [Capability::CooperativeMatrixConversionsEXT, Capability::CooperativeMatrixGetCoordinateEXT]
@@ -71,7 +73,7 @@ pub fn as_nv2<'m>(module: &'m Module, specialization: &Specialization) -> Result
     Ok(Cow::Owned(speller.m))
 }
 
-/// From 1.4 on entry points list every variable that they use.
+/// Raises the version. From 1.4 on, entry points list every variable that they use.
 fn raise_version(m: &mut Module) -> Result<(), String> {
     if m.header.version < 0x0001_0400 {
         if m.globals_with(Op::Decorate).any(|r| m.inst(r).enumerant(1) == Some(Decoration::BufferBlock)) {
@@ -94,9 +96,9 @@ struct Speller {
     constants: Constants,
     /// Conversions that transpose.
     turned: FxHashSet<Id>,
-    /// Functions that give an element its row (0) or column (1), by matrix type.
+    /// Functions that return the row (0) or column (1) of an element, by matrix type.
     places: FxHashMap<(Id, usize), Id>,
-    /// Variables for the function at hand.
+    /// Variables of the current function.
     variables: Vec<InstRef>,
 }
 
@@ -119,7 +121,7 @@ impl Speller {
         Ok(())
     }
 
-    /// What stands for an instruction.
+    /// Appends the replacement of an instruction.
     fn inst(&mut self, r: InstRef, out: &mut Vec<InstRef>) -> Result<(), String> {
         let inst = self.m.inst(r);
         let mat = inst.ty.and_then(|ty| coop_mat(&self.m, ty));
@@ -151,7 +153,7 @@ impl Speller {
     fn conversion(&mut self, r: InstRef, inst: &Inst, to: CoopMat, out: &mut Vec<InstRef>) -> Result<(), String> {
         let from = inst.id(0).and_then(|id| coop_mat(&self.m, self.m.type_of(id)?));
         let (Some(from), Some(result), Some(value)) = (from, inst.result, inst.id(0)) else {
-            return Err(format!("{} of no matrix", inst.op));
+            return Err(format!("the first operand of {} is not a matrix", inst.op));
         };
         let uses = [from, to].map(|ty| self.view(ty).use_.value());
         let turned = self.turned.contains(&result);
@@ -196,7 +198,7 @@ impl Speller {
         Ok(())
     }
 
-    /// A matrix type by its operands.
+    /// Returns the id of a matrix type.
     fn matrix_type(&mut self, ty: CoopMat) -> Id {
         let operands = [ty.component, ty.scope, ty.rows, ty.cols, ty.use_].map(Operand::Id);
         let types = self.m.globals_with(Op::TypeCooperativeMatrixKHR).map(|r| self.m.inst(r));
@@ -215,7 +217,7 @@ impl Speller {
         id
     }
 
-    /// Row and column of the element at an index.
+    /// Replaces the query of an element's row and column.
     fn coordinate(&mut self, inst: &Inst, out: &mut Vec<InstRef>) -> Result<(), String> {
         let none = || String::from("coordinates of no matrix");
         let (pair, result) = inst.ty.zip(inst.result).ok_or_else(none)?;
@@ -268,7 +270,7 @@ impl Speller {
         Ok(())
     }
 
-    /// A function that gives an element its row or column.
+    /// Returns a function that returns the row or column of an element.
     fn place(&mut self, mat: CoopMat, component: Scalar, which: usize) -> Id {
         if let Some(function) = self.places.get(&(mat.id, which)) {
             return *function;

@@ -1,9 +1,9 @@
-//! For tests: a device to run modules on.
+//! Devices for tests to run modules on.
 //!
 //! A test that needs a driver is written with [`vulkan_test!`](crate::vulkan_test). Its body runs in a process that
-//! sees the driver asked for: this one, if it was started with that driver (`COOP_MESA` says so), else a second process of
-//! the same test program, started for this one test by the wrapper that `scripts/drivers.sh` made. Without wrapper and
-//! driver the test says aloud that it was skipped; with `COOP_REQUIRE_VULKAN=1` it fails.
+//! sees the driver asked for: this one, if it was started with that driver (`COOP_MESA` says so), else a second process
+//! of the same test program, started for this one test by the wrapper that `scripts/drivers.sh` made. Without wrapper
+//! and driver the test prints that it was skipped; with `COOP_REQUIRE_VULKAN=1` it fails.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use coop_device::Feature;
 use crate::vulkan::VulkanExecutor;
 use crate::{Case, Error, Executor, Outcome, RunOptions, Vulkan};
 
-/// How long a test may take in a process of its own.
+/// The time limit of a test in a process of its own.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Set in the second process, so that it starts no third one.
@@ -37,7 +37,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// What `COOP_MESA` says when a process runs with the driver.
+    /// The value of `COOP_MESA` in processes that run with the driver.
     fn tag(self) -> &'static str {
         match self {
             Driver::Lavapipe => "new",
@@ -48,8 +48,8 @@ impl Driver {
         }
     }
 
-    /// The command that starts a program with the driver. `None` where there is none: said aloud, and a failure
-    /// where a driver is required.
+    /// Returns the command that starts a program with the driver. `None` if there is none, which is printed, and is a
+    /// failure where a driver is required.
     pub fn wrapper_or_skip(self, what: impl std::fmt::Debug) -> Option<PathBuf> {
         let wrapper = self.wrapper();
         if wrapper.exists() {
@@ -80,7 +80,7 @@ fn cached(name: &str) -> PathBuf {
     cache.join("bin").join(name)
 }
 
-/// A tool that `scripts/drivers.sh NAME` fetches and that no test requires; that it is missing is said aloud.
+/// Returns a tool that `scripts/drivers.sh NAME` fetches and that no test requires. Prints a note if it is missing.
 pub fn optional_tool(name: &str) -> Option<PathBuf> {
     let tool = cached(name);
     if tool.exists() {
@@ -104,8 +104,8 @@ macro_rules! vulkan_test {
     };
 }
 
-/// The folder of llama.cpp's modules, which `scripts/llama-shaders.sh` compiles. `None` where they are not there: said aloud, and
-/// a failure if `COOP_REQUIRE_LLAMA` is 1.
+/// Returns the folder of llama.cpp's modules, which `scripts/llama-shaders.sh` compiles. `None` if it does not exist,
+/// which is printed, and is a failure if `COOP_REQUIRE_LLAMA` is 1.
 pub fn llama_modules() -> Option<PathBuf> {
     let cache = std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from);
     let folder = cache.join("llama");
@@ -118,7 +118,7 @@ pub fn llama_modules() -> Option<PathBuf> {
     None
 }
 
-/// What is wrong with an outcome, in words; nothing if it is as the case expects.
+/// Describes the differences of an outcome from what the case expects; empty if there are none.
 pub fn wrong(what: &str, outcome: Result<Outcome, Error>, case: &Case) -> Vec<String> {
     let outcome = match outcome {
         Ok(o) => o,
@@ -260,8 +260,8 @@ impl std::fmt::Display for Kernel {
     }
 }
 
-/// Every kernel with every case whose name begins alike: `gemm_simple.opt.spv` and `gemm_simple.spv` have the cases
-/// `gemm_simple.toml` and `gemm_simple.*.toml`.
+/// Returns every kernel with every case that has its name as a prefix: `gemm_simple.opt.spv` and `gemm_simple.spv` have
+/// the cases `gemm_simple.toml` and `gemm_simple.*.toml`.
 pub fn kernels() -> Vec<Kernel> {
     let folder = repository().join("testdata/kernels");
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -281,14 +281,14 @@ pub fn kernels() -> Vec<Kernel> {
     pairs.collect()
 }
 
-/// Runs a module and insists that the validation layer and the guards behind buffers have nothing to say.
+/// Runs a module and asserts that neither the validation layer nor the guards after buffers report anything.
 pub fn run_clean(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) -> Result<Outcome, String> {
     let outcome = run(device, words, case).map_err(|error| error.to_string())?;
     let complaints: Vec<&str> = outcome.messages.iter().chain(&outcome.faults).map(String::as_str).collect();
     if complaints.is_empty() { Ok(outcome) } else { Err(complaints.join("\n")) }
 }
 
-/// Runs a module; complaints come with the outcome.
+/// Runs a module. Complaints are in the outcome.
 pub fn run(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) -> Result<Outcome, Error> {
     device.run(words, case, &RunOptions::default())
 }

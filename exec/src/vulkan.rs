@@ -1,10 +1,12 @@
-//! Running a module on a Vulkan device, without any window.
+//! Runs a module on a Vulkan device, without any window.
 //!
-//! [`Vulkan`] holds the loader and an instance, with the Khronos validation layer when that is installed: what the
-//! layer says comes back with every outcome and every error. A run makes a logical device with just the features that
-//! the module needs, buffers in device memory, a pipeline, and waits for the dispatch no longer than it is told to.
-//! An executor that is [`VulkanExecutor::frugal`] keeps the logical device for the next run: drivers may take longer to
-//! make one than to compile a shader.
+//! The files of this folder are parts of one executor: they share its physical device, its logical device and `check`.
+//!
+//! [`Vulkan`] holds the loader and an instance, with the Khronos validation layer when that is installed: its messages
+//! are part of every outcome and every error. A run makes a logical device with just the features that the module
+//! needs, buffers in device memory and a pipeline, and waits for the dispatch up to a time limit. An executor that is
+//! [`VulkanExecutor::frugal`] keeps the logical device for the next run: drivers may take longer to make one than to
+//! compile a shader.
 //!
 //! Unsafe code is confined to this module. What makes it sound: every handle is owned by one value that destroys it
 //! when it is dropped, after the queue is idle; values that hold handles are dropped before the device or
@@ -27,9 +29,11 @@ use coop_device::vulkan as query;
 use coop_device::{Feature, Profile};
 use coop_ir::Module;
 
+use crate::case::Case;
 use crate::error::Error;
+use crate::executor::{Executor, Outcome, RunOptions};
 use crate::measure::{Measure, MeasureOptions, Measured};
-use crate::{Case, Executor, Outcome, RunOptions, respell};
+use crate::respell;
 use device::{Device, Needs};
 use instance::Instance;
 
@@ -39,7 +43,7 @@ pub struct Vulkan {
     devices: Vec<Physical>,
 }
 
-/// A physical device and what there is to know about it.
+/// A physical device and its properties.
 struct Physical {
     handle: vk::PhysicalDevice,
     profile: Profile,
@@ -51,22 +55,22 @@ pub struct VulkanExecutor<'a> {
     physical: &'a Physical,
     frugal: bool,
     unoptimized: bool,
-    /// What the device counts as where modules of maintenance1 are spelled as NV2.
+    /// The profile of the device where modules of maintenance1 are rewritten for NV2.
     respells: Option<Box<Profile>>,
     kept: RefCell<Option<Rc<Device<'a>>>>,
     spent: Cell<Spent>,
 }
 
-/// Where the time of runs went.
+/// The time of runs, by activity.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Spent {
-    /// Into logical devices.
+    /// Making logical devices.
     pub devices: Duration,
-    /// Into buffers: their memory, filling and reading them.
+    /// Allocating, filling and reading buffers.
     pub buffers: Duration,
-    /// Into pipelines, which is where most drivers compile.
+    /// Making pipelines, which is where most drivers compile.
     pub pipelines: Duration,
-    /// From submission to the end of the dispatch.
+    /// Running, from submission to the end of the dispatch.
     pub dispatches: Duration,
 }
 
@@ -85,22 +89,22 @@ impl Vulkan {
         Ok(Vulkan { instance, devices })
     }
 
-    /// The devices' profiles, in the order of their indices.
+    /// Returns the devices' profiles, in the order of their indices.
     pub fn profiles(&self) -> impl ExactSizeIterator<Item = &Profile> {
         self.devices.iter().map(|device| &device.profile)
     }
 
-    /// Returns true if the validation layer watches.
+    /// Returns true if the validation layer is enabled.
     pub fn is_validated(&self) -> bool {
         self.instance.is_validated()
     }
 
-    /// What the validation layer said since it was last asked.
+    /// Returns the messages of the validation layer since the last call.
     pub fn messages(&self) -> Vec<String> {
         self.instance.take_messages()
     }
 
-    /// A device by index or by a part of its name (upper and lower case are the same); the first one if nothing is given.
+    /// Returns a device by index or by a part of its name, regardless of case; by default the first one.
     pub fn device(&self, wanted: Option<&str>) -> Result<VulkanExecutor<'_>, Error> {
         if self.devices.is_empty() {
             return Err(Error::NoDevice);
@@ -134,14 +138,14 @@ impl Vulkan {
 }
 
 impl<'a> VulkanExecutor<'a> {
-    /// What the device supports.
+    /// Returns the profile of the device.
     pub fn profile(&self) -> &Profile {
         self.respells.as_deref().unwrap_or(&self.physical.profile)
     }
 
-    /// The same with no logical device yet; modules of SPV_EXT_cooperative_matrix_maintenance1 are run in the words of SPV_NV_cooperative_matrix2
-    /// ([`respell::as_nv2`]), and the device counts as one that has the first, as far as it has the second. An error if it
-    /// has neither.
+    /// Returns an executor without a logical device that rewrites modules of SPV_EXT_cooperative_matrix_maintenance1
+    /// for SPV_NV_cooperative_matrix2 ([`respell::as_nv2`]). Its profile has the first extension as far as the device
+    /// has the second. An error if the device has neither.
     pub fn respelled(&self) -> Result<Self, Error> {
         const EXT: &str = "VK_EXT_cooperative_matrix_maintenance1";
         let mut profile = self.physical.profile.clone();
@@ -174,7 +178,7 @@ impl<'a> VulkanExecutor<'a> {
         })
     }
 
-    /// The module as it is given to the driver with a case.
+    /// Returns the module as the driver gets it with a case.
     pub fn spelled<'m>(&self, module: &'m Module, case: &Case) -> Result<Cow<'m, Module>, Error> {
         if self.respells.is_none() {
             return Ok(Cow::Borrowed(module));
@@ -186,7 +190,7 @@ impl<'a> VulkanExecutor<'a> {
         respell::as_nv2(module, &case.specialization()?).map_err(unsupported)
     }
 
-    /// The same in words.
+    /// Like [`spelled`](Self::spelled), for words.
     fn spelled_words<'w>(&self, words: &'w [u32], case: &Case) -> Result<Cow<'w, [u32]>, Error> {
         if self.respells.is_none() {
             return Ok(Cow::Borrowed(words));
@@ -197,26 +201,25 @@ impl<'a> VulkanExecutor<'a> {
         Ok(if changed { Cow::Owned(coop_ir::binary::write_words(&spelled)) } else { Cow::Borrowed(words) })
     }
 
-    /// The same, with one logical device for many runs, and buffers that are used again. The device has all that modules
-    /// with matrices often need, and the features that any of them needed, so that a module
-    /// that uses more than it declares may go unnoticed.
+    /// Returns an executor with one logical device for many runs, and buffers that are reused. The device has what any
+    /// capability needs, as far as it is supported, so that a module that uses more than it declares may go unnoticed.
     #[must_use]
     pub fn frugal(self) -> Self {
         VulkanExecutor { frugal: true, ..self }
     }
 
-    /// The same; drivers are asked for pipelines without optimisation, which some make sooner.
+    /// Returns an executor that asks the driver for pipelines without optimization, which some drivers make sooner.
     #[must_use]
     pub fn unoptimized(self) -> Self {
         VulkanExecutor { unoptimized: true, ..self }
     }
 
-    /// Where the time went since this was last asked.
+    /// Returns the time spent since the last call.
     pub fn spent(&self) -> Spent {
         self.spent.take()
     }
 
-    /// A logical device that has what is needed.
+    /// Returns a logical device that has what is needed.
     fn logical(&self, needs: Needs) -> Result<Rc<Device<'a>>, Error> {
         let kept = self.kept.take();
         let needs = match kept {
@@ -227,7 +230,7 @@ impl<'a> VulkanExecutor<'a> {
             Some(device) => device.and(needs),
             None if self.frugal => {
                 let version = self.physical.profile.api_version.min(self.instance.version);
-                needs.often(&self.physical.profile, version)?
+                needs.with_every_capability(&self.physical.profile, version)?
             }
             None => needs,
         };
@@ -278,7 +281,7 @@ impl Executor for VulkanExecutor<'_> {
     }
 }
 
-/// Turns the result of a Vulkan call into ours.
+/// Converts the result of a Vulkan call.
 fn check<T>(call: &'static str, result: Result<T, vk::Result>) -> Result<T, Error> {
     result.map_err(|result| failed(call, result))
 }

@@ -1,4 +1,4 @@
-//! What the executor does with a module, apart from matrices: a small kernel, assembled here word by word.
+//! Tests of the executor apart from matrices, with a small kernel assembled word by word.
 
 use std::path::Path;
 use std::time::Duration;

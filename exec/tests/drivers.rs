@@ -1,5 +1,5 @@
-//! What `docs/drivers.md` says of lavapipe, each in a process of its own: a driver that got better shows here, and its
-//! section goes.
+//! Checks the faults of lavapipe in `docs/drivers.md`, each in a process of its own: a fault that a new driver no longer has
+//! fails here, and its section is to be removed.
 
 use std::process::Command;
 
@@ -7,12 +7,12 @@ use coop_exec::case::Number;
 use coop_exec::interp::{Config, Interpreted};
 use coop_exec::{Case, Error, testing, vulkan_test};
 
-/// What becomes of a module.
+/// The result of running a module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wrong {
     /// The process ends by a signal.
     Ends,
-    /// What comes out is not what the interpreter gives.
+    /// The result differs from the interpreter's.
     Differs,
 }
 
@@ -30,7 +30,7 @@ const WRONG: [(&str, &str, Wrong); 10] = [
     ("drivers/tiles-and-reduction.spvasm", "drivers/tiles-and-reduction.toml", Wrong::Differs),
 ];
 
-/// Which of them a process is for.
+/// The environment variable that names the module for a process.
 const ONE: &str = "COOP_TEST_ONE";
 /// The exit status of such a process where results differ.
 const DIFFERENT: i32 = 3;
@@ -67,7 +67,7 @@ fn the_page_has_them_all() {
     }
 }
 
-/// What an NVIDIA GPU gets wrong has no such GPU to be seen on here: nothing in the modules is undefined, and they have their places.
+/// Faults of NVIDIA GPUs can't be reproduced here: the modules must be defined and be named in the document.
 #[test]
 fn the_page_has_those_of_nvidia() {
     let folder = testing::repository().join("testdata/drivers/nvidia");
@@ -93,7 +93,7 @@ fn subject(one: usize) -> (Vec<u32>, Case) {
     (testing::words(format!("testdata/{module}")), case)
 }
 
-/// What the interpreter makes of it: nothing is undefined.
+/// Returns the interpreter's result, in which nothing is undefined.
 fn interpreted(module: &[u32], case: &Case, subgroup_size: u32) -> coop_exec::Outcome {
     let config = Config { subgroup_size, ..Config::default() };
     let module = coop_ir::binary::read_words(module).unwrap();
@@ -103,7 +103,7 @@ fn interpreted(module: &[u32], case: &Case, subgroup_size: u32) -> coop_exec::Ou
     outcome
 }
 
-/// What becomes of one in a process of its own.
+/// Returns the result of a module in a process of its own.
 fn alone(one: usize) -> String {
     let wrapper = testing::Driver::Lavapipe.wrapper_or_skip("a process").expect("there is a device");
     let program = std::env::args_os().next().expect("a process has a name");

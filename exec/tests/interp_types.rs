@@ -326,7 +326,7 @@ fn in_two_workgroups(body: &str) -> Report {
     interpreter.run(&mut [memory("In", 0), memory("Out", 1)], &[], [2, 1, 1]).unwrap()
 }
 
-/// What both workgroups do: lane l of workgroup g does something with element l + g * `step`.
+/// Returns the code of both workgroups: lane l of workgroup g does something with element l + g * `step`.
 fn place(step: &str) -> String {
     format!(
         "%lane = OpLoad %uint %lane_in
@@ -387,8 +387,8 @@ fn no_races_between_workgroups() {
     }
 }
 
-/// What a type of integers does not have, no conversion to it gives: of numbers and of matrices. With SaturatedConversion there is
-/// always a result.
+/// Conversions of numbers and matrices to an integer type that can't represent the value are reported. With
+/// SaturatedConversion there is always a result.
 #[test]
 fn conversions_to_integers_that_do_not_have_the_number() {
     let scalar = "%x = OpLoad %float %from

@@ -1,8 +1,8 @@
-//! Bytes to module and back.
+//! Reads and writes binary modules.
 //!
-//! [`read`] accepts either byte order and [`write()`] gives back the bytes that were read, header included. What the
-//! grammar does not know is kept: an unknown opcode, an enumerant or surplus words make an instruction
-//! [`Inst::opaque`], never an error. Errors are what no consumer could make sense of.
+//! [`read`] accepts either byte order and [`write()`] returns the bytes that were read, header included. Anything
+//! beyond the grammar is kept: an unknown opcode, an enumerant or surplus words make an instruction [`Inst::opaque`],
+//! not an error. Only what no consumer could interpret is an error.
 
 use crate::decode::{Context, Ending, Piece, decode};
 use crate::grammar::Op;
@@ -14,17 +14,17 @@ use std::ops::Range;
 /// The first word of a module.
 pub const MAGIC: u32 = 0x0723_0203;
 
-/// No module needs as many ids; a header that says so lies.
+/// A larger bound in a header is wrong: no module needs as many ids.
 pub const MAX_BOUND: u32 = 1 << 28;
 
-/// Why bytes are not a module.
+/// An error in the bytes of a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReadError {
     /// Offset from the start of the file, in words.
     pub word: usize,
-    /// The instruction that could not be read, if it came so far.
+    /// The instruction that could not be read, if its opcode was.
     pub op: Option<Op>,
-    /// What is wrong: lower case, no final period.
+    /// The message: lower case, no final period.
     pub message: String,
 }
 
@@ -49,7 +49,7 @@ pub fn is_binary(bytes: &[u8]) -> bool {
 pub struct RawInst<'a> {
     /// The opcode.
     pub op: Op,
-    /// Its words, the first one included.
+    /// Its words, including the first one.
     bytes: &'a [u8],
     big_endian: bool,
 }
@@ -66,8 +66,8 @@ fn word(bytes: &[u8], index: usize, big_endian: bool) -> Option<u32> {
     Some(if big_endian { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) })
 }
 
-/// The instructions in a module's bytes, without reading it: a list is all that a module's words are. Ends with an error
-/// where the words are no such list, and gives nothing for what is no module at all.
+/// Returns the instructions in a module's bytes without reading the module. The last item is an error if the words are
+/// not a list of instructions; there are no items if the bytes are not a module.
 pub fn instructions(bytes: &[u8]) -> impl Iterator<Item = Result<RawInst<'_>, ReadError>> + '_ {
     let big_endian = bytes.first_chunk::<4>() == Some(&MAGIC.to_be_bytes());
     let count = if is_binary(bytes) && bytes.len().is_multiple_of(4) { bytes.len() / 4 } else { 0 };
@@ -80,20 +80,20 @@ pub fn instructions(bytes: &[u8]) -> impl Iterator<Item = Result<RawInst<'_>, Re
         }
         let first = word(bytes, at, big_endian).filter(|_| at < count)?;
         let (op, len) = (Op(first as u16), (first >> 16) as usize);
-        let place = at;
+        let position = at;
         at = if len == 0 { count } else { at + len };
-        match bytes.get(place * 4..(place + len) * 4) {
+        match bytes.get(position * 4..(position + len) * 4) {
             Some(bytes) if len > 0 => Some(Ok(RawInst { op, bytes, big_endian })),
             _ => {
                 at = count;
-                let message = format!("{len} words, of which {} are there", count - place);
-                Some(Err(ReadError { word: place, op: Some(op), message }))
+                let message = format!("{len} words, of which {} are there", count - position);
+                Some(Err(ReadError { word: position, op: Some(op), message }))
             }
         }
     })
 }
 
-/// Returns whether a header's bound is one that a module can have.
+/// Returns an error if a header's bound is one that no module can have.
 fn plausible(bound: u32) -> Result<(), ReadError> {
     if bound > MAX_BOUND {
         let message = format!("the id bound {bound} is larger than any module's");
@@ -117,7 +117,7 @@ pub fn read(bytes: &[u8]) -> Result<Module, ReadError> {
         );
     }
     if !bytes.len().is_multiple_of(4) {
-        return fail(bytes.len() / 4, format!("the size, {} bytes, is no multiple of 4", bytes.len()));
+        return fail(bytes.len() / 4, format!("the size, {} bytes, is not a multiple of 4", bytes.len()));
     }
     let (chunks, _) = bytes.as_chunks::<4>();
     let words: Vec<u32> = match big_endian {
@@ -135,13 +135,13 @@ pub fn read_words(words: &[u32]) -> Result<Module, ReadError> {
     }
 }
 
-/// The words of a module.
+/// Returns the words of a module.
 pub fn write_words(module: &Module) -> Vec<u32> {
     let h = &module.header;
     let mut out = vec![MAGIC, h.version, h.generator, h.bound, h.schema];
     for r in module.all() {
         let i = module.inst(r);
-        // The length is a 16-bit field; `verify` says so when a pass made an instruction that is too long.
+        // The length is a 16-bit field; `verify` rejects an instruction that a pass made too long.
         out.push(((i.word_count() as u32) << 16) | u32::from(i.op.0));
         out.extend(i.ty.map(Id::get));
         out.extend(i.result.map(Id::get));
@@ -150,7 +150,7 @@ pub fn write_words(module: &Module) -> Vec<u32> {
     out
 }
 
-/// The bytes of a module, in the byte order in which it was read.
+/// Returns the bytes of a module, in the byte order in which it was read.
 pub fn write(module: &Module) -> Vec<u8> {
     let words = write_words(module);
     let mut out = Vec::with_capacity(words.len() * 4);
@@ -160,9 +160,9 @@ pub fn write(module: &Module) -> Vec<u8> {
     out
 }
 
-/// Where in a module the reader is: in a function, that is the module's last one, and in a block, its last one.
+/// The position of the reader in a module: in a function, that is the module's last one, and in a block, its last one.
 #[derive(Clone, Copy)]
-enum Place {
+enum Position {
     Outside,
     /// After `OpFunction`, before the first label.
     Head,
@@ -175,10 +175,10 @@ struct Reader<'a> {
     words: &'a [u32],
     at: usize,
     module: Module,
-    place: Place,
-    /// Instructions whose owner is known only when the next one is seen: source positions, as a rule.
+    position: Position,
+    /// Instructions whose owner depends on the next one: most are source positions.
     pending: Vec<InstRef>,
-    /// Those of the block that is read, but for the last: a list of the right size is made when all are known.
+    /// The instructions of the current block, except the last: a list of the right size is made when all are known.
     body: Vec<InstRef>,
 }
 
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
         plausible(bound)?;
         let header = Header { version, generator, bound, schema, big_endian };
         let module = Module::with_room(header, words.len(), count(words));
-        Ok(Reader { words, at: 5, module, place: Place::Outside, pending: Vec::new(), body: Vec::new() })
+        Ok(Reader { words, at: 5, module, position: Position::Outside, pending: Vec::new(), body: Vec::new() })
     }
 
     fn run(mut self) -> Result<Module, ReadError> {
@@ -209,8 +209,8 @@ impl<'a> Reader<'a> {
                 return Err(ReadError { word: start, op: Some(op), message });
             }
         }
-        match self.place {
-            Place::Outside => {}
+        match self.position {
+            Position::Outside => {}
             _ => {
                 let message = "the file ends inside a function".to_owned();
                 return Err(ReadError { word: self.words.len(), op: None, message });
@@ -224,8 +224,8 @@ impl<'a> Reader<'a> {
         Ok(self.module)
     }
 
-    /// Adds the next instruction, if its opcode and its length say what its words are, and all is well; nothing happens
-    /// else. Operands are written where they stay: moving them takes longer than making them.
+    /// Adds the next instruction, if its opcode and length determine its operands and they are valid; otherwise does
+    /// nothing. Operands are written in place, since moving them takes longer than making them.
     fn quick(&mut self) -> Option<(InstRef, Op)> {
         let start = self.at;
         let first = *self.words.get(start)?;
@@ -261,7 +261,7 @@ impl<'a> Reader<'a> {
         Some((r, op))
     }
 
-    /// The next instruction, with a look at the whole of its grammar.
+    /// Reads the next instruction with its whole grammar.
     fn inst(&mut self) -> Result<Inst, ReadError> {
         let start = self.at;
         let first = self.words[start];
@@ -329,66 +329,66 @@ impl<'a> Reader<'a> {
         Ok(Inst { op, ty, result, operands, origin: NonZeroU32::new(start as u32), opaque })
     }
 
-    /// Lists an instruction where it belongs. The function and the block that are read are in the module already.
+    /// Adds an instruction to the list that it belongs to. The current function and block are in the module already.
     fn put(&mut self, r: InstRef, op: Op, opaque: bool) -> Result<(), String> {
-        // From calls to phis, where most instructions are, there are none.
+        // Most instructions are calls to phis, none of which end a function.
         let ends = !(Op::FunctionCall.0..=Op::Phi.0).contains(&op.0)
             && (op.is_terminator() || matches!(op, Op::Label | Op::Function | Op::FunctionParameter | Op::FunctionEnd));
-        if matches!(self.place, Place::Block) && !ends {
+        if matches!(self.position, Position::Block) && !ends {
             self.body.push(r);
             return Ok(());
         }
         // spirv-opt leaves a DebugNoScope behind the last terminator.
         let debug = matches!(op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR);
         let loose = op.is_line() || debug || (opaque && op.info().is_none());
-        match (self.place, op) {
-            (Place::Outside, Op::Function) => {
+        match (self.position, op) {
+            (Position::Outside, Op::Function) => {
                 let lead = std::mem::take(&mut self.pending);
                 let (params, blocks, tail) = (Vec::new(), Vec::new(), Vec::new());
                 self.module.functions.push(Function { lead, def: r, params, blocks, tail });
-                self.place = Place::Head;
+                self.position = Position::Head;
             }
-            (Place::Outside, Op::Label | Op::FunctionParameter | Op::FunctionEnd) => {
+            (Position::Outside, Op::Label | Op::FunctionParameter | Op::FunctionEnd) => {
                 return Err("not inside a function".into());
             }
-            (Place::Outside, _) if op.is_terminator() => return Err("not inside a block".into()),
-            (Place::Outside, _) if self.module.functions.is_empty() && !op.is_line() => {
+            (Position::Outside, _) if op.is_terminator() => return Err("not inside a block".into()),
+            (Position::Outside, _) if self.module.functions.is_empty() && !op.is_line() => {
                 self.module.globals.append(&mut self.pending);
                 self.module.globals.push(r);
             }
-            (Place::Outside, _) => self.pending.push(r),
-            (Place::Head | Place::Between, Op::Label) => self.open(r),
-            (Place::Head | Place::Between, Op::FunctionEnd) => self.close(r),
-            (Place::Head, Op::FunctionParameter) => {
+            (Position::Outside, _) => self.pending.push(r),
+            (Position::Head | Position::Between, Op::Label) => self.open(r),
+            (Position::Head | Position::Between, Op::FunctionEnd) => self.close(r),
+            (Position::Head, Op::FunctionParameter) => {
                 if let Some(f) = self.module.functions.last_mut() {
                     f.params.append(&mut self.pending);
                     f.params.push(r);
                 }
             }
-            (Place::Head | Place::Between, _) if loose => self.pending.push(r),
-            (Place::Head, _) => return Err("in a function, but not inside a block".into()),
-            (Place::Between, _) => return Err("after the terminator of a block".into()),
-            (Place::Block, Op::Label | Op::FunctionEnd) => {
+            (Position::Head | Position::Between, _) if loose => self.pending.push(r),
+            (Position::Head, _) => return Err("in a function, but not inside a block".into()),
+            (Position::Between, _) => return Err("after the terminator of a block".into()),
+            (Position::Block, Op::Label | Op::FunctionEnd) => {
                 let last = self.body.last().map(|l| self.module.inst(*l));
                 if last.is_none_or(|l| l.op.info().is_some()) {
                     let label = self.block().and_then(|b| self.module.inst(b.label).result);
-                    return Err(format!("the block {} before it has no terminator", Shown(label)));
+                    return Err(format!("the block {} before it has no terminator", DisplayId(label)));
                 }
                 // The last instruction is beyond the grammar: a terminator of some newer extension.
                 self.take_body();
                 if op == Op::Label { self.open(r) } else { self.close(r) }
             }
-            (Place::Block, Op::Function | Op::FunctionParameter) => return Err("inside a block".into()),
-            (Place::Block, _) => {
+            (Position::Block, Op::Function | Op::FunctionParameter) => return Err("inside a block".into()),
+            (Position::Block, _) => {
                 self.body.push(r);
                 self.take_body();
-                self.place = Place::Between;
+                self.position = Position::Between;
             }
         }
         Ok(())
     }
 
-    /// The block that is read.
+    /// Returns the current block.
     fn block(&self) -> Option<&Block> {
         self.module.functions.last()?.blocks.last()
     }
@@ -405,7 +405,7 @@ impl<'a> Reader<'a> {
         if let Some(f) = self.module.functions.last_mut() {
             f.blocks.push(Block { lead, label, insts: InstList::new() });
         }
-        self.place = Place::Block;
+        self.position = Position::Block;
     }
 
     fn close(&mut self, end: InstRef) {
@@ -413,11 +413,12 @@ impl<'a> Reader<'a> {
         if let Some(f) = self.module.functions.last_mut() {
             f.tail = std::mem::take(&mut self.pending);
         }
-        self.place = Place::Outside;
+        self.position = Position::Outside;
     }
 }
 
-/// How many instructions there are behind the header; of what is no module, some number that its size allows.
+/// Returns the number of instructions behind the header; for words that are not a module, some number that their size
+/// allows.
 fn count(words: &[u32]) -> usize {
     let (mut at, mut found) = (5, 0);
     while let Some(length) = words.get(at).map(|word| (word >> 16) as usize).filter(|length| *length > 0) {
@@ -427,17 +428,17 @@ fn count(words: &[u32]) -> usize {
     found.min(words.len() / 2)
 }
 
-/// An id that a module with this bound can have.
+/// Returns an id that a module with this bound can have.
 fn valid(word: u32, bound: u32) -> Option<Id> {
     Id::new(word).filter(|_| word < bound)
 }
 
-/// Which words of an instruction are ids, the others being literals, where opcode and length, and for a few an
-/// enumerant, say all about them.
+/// Returns the words of an instruction that are ids, if the opcode, the length, and for a few an enumerant, determine
+/// them. The others are literals.
 #[inline]
 fn plain(op: Op, words: &[u32]) -> Option<Range<usize>> {
     Some(match (op, words) {
-        // Enumerants that have no operands of their own, whatever newer grammars say.
+        // Enumerants without operands, in newer grammars too.
         (Op::TypePointer, [0..=12, _]) => 1..2,
         (Op::Variable, [0..=12]) | (Op::Capability, [_]) => 0..0,
         // Aligned.
@@ -447,7 +448,7 @@ fn plain(op: Op, words: &[u32]) -> Option<Range<usize>> {
         (Op::LoopMerge, [_, _, 0..=2]) => 0..2,
         (Op::Name, [_, text @ ..]) | (Op::MemberName, [_, _, text @ ..]) if is_string(text) => 0..1,
         (Op::Decorate, [_, what @ ..]) | (Op::MemberDecorate, [_, _, what @ ..]) if is_decoration(what) => 0..1,
-        // The operation, and what its operands are.
+        // The operation and its operands.
         (Op::SpecConstantOp, [inner, rest @ ..]) => {
             1..1 + Op(u16::try_from(*inner).ok()?).plain_operands(rest.len())?
         }
@@ -455,7 +456,7 @@ fn plain(op: Op, words: &[u32]) -> Option<Range<usize>> {
     })
 }
 
-/// Returns true if these words are one string, no more.
+/// Returns true if these words are exactly one string.
 fn is_string(words: &[u32]) -> bool {
     words.iter().position(|w| w.to_le_bytes().contains(&0)).is_some_and(|last| last + 1 == words.len())
 }
@@ -473,7 +474,7 @@ fn is_decoration(words: &[u32]) -> bool {
     }
 }
 
-/// What is wrong where an id is 0.
+/// Returns the message about an id that is 0.
 fn zero(op: Op) -> &'static str {
     match op {
         Op::ExtInst => {
@@ -484,9 +485,9 @@ fn zero(op: Op) -> &'static str {
     }
 }
 
-struct Shown(Option<Id>);
+struct DisplayId(Option<Id>);
 
-impl fmt::Display for Shown {
+impl fmt::Display for DisplayId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(id) => write!(f, "{id}"),
@@ -500,7 +501,7 @@ mod tests {
     use super::*;
     use crate::grammar::OPS;
 
-    /// What is read without a look at the grammar is what the grammar says.
+    /// The quick reader agrees with the grammar.
     #[test]
     fn quick_is_right() {
         let mut state = 1u32;
@@ -510,7 +511,7 @@ mod tests {
         };
         let mut quick = 0;
         let ops = OPS.iter().map(|o| (o.op, None));
-        // What is computed with constants says itself what follows.
+        // Operations on constants determine the operands themselves.
         let inner = OPS.iter().map(|o| (Op::SpecConstantOp, Some(u32::from(o.op.0))));
         for (op, inner) in ops.chain(inner) {
             for n in 0..200 {

@@ -1,5 +1,4 @@
-//! Making instructions: types and constants that are looked up before they are made, and functions built block by
-//! block.
+//! Builds instructions: types and constants, which are looked up before they are made, and functions, block by block.
 
 use crate::grammar::Op;
 use crate::hash::{FxHashMap, FxHashSet};
@@ -9,17 +8,17 @@ use crate::spv::{Capability, FunctionControl, LoopControl, SelectionControl, Sto
 use crate::types::Scalar;
 use smallvec::SmallVec;
 
-/// Types and constants of a module by what they say.
+/// The types and constants of a module, by their contents.
 ///
-/// SPIR-V allows one id only for each scalar, vector and function type, so these must be found, not made twice.
-/// Arrays and structs may repeat, and those of the input may carry layout decorations: of them only our own are
-/// shared. New globals go to the end of the list; [`crate::rewrite::sort_globals`] mends the order when older ones refer to them.
+/// SPIR-V allows one id only for each scalar, vector and function type, so these must be found, not made twice. Arrays
+/// and structs may repeat, and those of the input may carry layout decorations: only our own are shared. New globals go
+/// to the end of the list; [`crate::rewrite::sort_globals`] restores the order when older ones refer to them.
 pub struct Globals {
     ids: FxHashMap<(Op, Option<Id>, OperandList), Id>,
 }
 
 impl Globals {
-    /// Collects what `module` has.
+    /// Collects the types and constants of `module`.
     pub fn new(module: &Module) -> Globals {
         let decorated: FxHashSet<Id> = module
             .globals
@@ -57,17 +56,17 @@ impl Globals {
         id
     }
 
-    /// `void`.
+    /// Returns `void`.
     pub fn void(&mut self, m: &mut Module) -> Id {
         self.intern(m, Op::TypeVoid, None, [])
     }
 
-    /// `bool`.
+    /// Returns `bool`.
     pub fn bool(&mut self, m: &mut Module) -> Id {
         self.intern(m, Op::TypeBool, None, [])
     }
 
-    /// A numerical scalar type.
+    /// Returns a numerical scalar type.
     pub fn scalar(&mut self, m: &mut Module, scalar: Scalar) -> Id {
         match scalar {
             Scalar::Int { width, signed } => {
@@ -78,63 +77,63 @@ impl Globals {
         }
     }
 
-    /// An unsigned integer type.
+    /// Returns an unsigned integer type.
     pub fn uint(&mut self, m: &mut Module, width: u32) -> Id {
         self.scalar(m, Scalar::Int { width, signed: false })
     }
 
-    /// A vector type.
+    /// Returns a vector type.
     pub fn vector(&mut self, m: &mut Module, elem: Id, len: u32) -> Id {
         self.intern(m, Op::TypeVector, None, [elem.into(), len.into()])
     }
 
-    /// An array type without a stride.
+    /// Returns an array type without a stride.
     pub fn array(&mut self, m: &mut Module, elem: Id, len: u32) -> Id {
         let len = self.u32(m, len);
         self.intern(m, Op::TypeArray, None, [elem.into(), len.into()])
     }
 
-    /// A pointer type.
+    /// Returns a pointer type.
     pub fn pointer(&mut self, m: &mut Module, storage: StorageClass, pointee: Id) -> Id {
         self.intern(m, Op::TypePointer, None, [storage.into(), pointee.into()])
     }
 
-    /// A function type.
+    /// Returns a function type.
     pub fn function(&mut self, m: &mut Module, ret: Id, params: &[Id]) -> Id {
         let operands: SmallVec<[Operand; 8]> = [ret].iter().chain(params).map(|id| Operand::Id(*id)).collect();
         self.intern(m, Op::TypeFunction, None, operands)
     }
 
-    /// A 32-bit unsigned constant.
+    /// Returns a 32-bit unsigned constant.
     pub fn u32(&mut self, m: &mut Module, value: u32) -> Id {
         let ty = self.uint(m, 32);
         self.intern(m, Op::Constant, Some(ty), [value.into()])
     }
 
-    /// A constant of a numerical scalar type, given by its bits (zero-extended from the type's width).
+    /// Returns a constant of a numerical scalar type with these bits (zero-extended from the type's width).
     pub fn constant(&mut self, m: &mut Module, scalar: Scalar, bits: u64) -> Id {
         let ty = self.scalar(m, scalar);
         self.constant_of(m, ty, scalar, bits)
     }
 
-    /// As [`Globals::constant`], for a type id that is at hand.
+    /// Like [`Globals::constant`], for a known type id.
     pub fn constant_of(&mut self, m: &mut Module, ty: Id, scalar: Scalar, bits: u64) -> Id {
         self.intern(m, Op::Constant, Some(ty), literal_operands(scalar, bits))
     }
 
-    /// A Boolean constant.
+    /// Returns a Boolean constant.
     pub fn boolean(&mut self, m: &mut Module, value: bool) -> Id {
         let ty = self.bool(m);
         self.intern(m, if value { Op::ConstantTrue } else { Op::ConstantFalse }, Some(ty), [])
     }
 
-    /// The null value of a type.
+    /// Returns the null value of a type.
     pub fn null(&mut self, m: &mut Module, ty: Id) -> Id {
         self.intern(m, Op::ConstantNull, Some(ty), [])
     }
 }
 
-/// The literal words of a constant: narrow signed integers are sign-extended, as SPIR-V asks.
+/// Returns the literal words of a constant: narrow signed integers are sign-extended, as SPIR-V requires.
 pub fn literal_operands(scalar: Scalar, bits: u64) -> SmallVec<[Operand; 2]> {
     let width = scalar.width();
     let signed = matches!(scalar, Scalar::Int { signed: true, .. });
@@ -150,7 +149,7 @@ pub fn literal_operands(scalar: Scalar, bits: u64) -> SmallVec<[Operand; 2]> {
     out
 }
 
-/// Lists a new global instruction at the end of its section: before the first one of a later section.
+/// Adds a new global instruction at the end of its section: before the first one of a later section.
 pub fn add_global(m: &mut Module, inst: Inst) -> InstRef {
     let mine = Section::of(inst.op).unwrap_or(Section::Declaration);
     let later = |r: &InstRef| Section::of(m.inst(*r).op).is_some_and(|s| s > mine);
@@ -188,40 +187,40 @@ pub fn require_extension(m: &mut Module, extension: &str) {
     }
 }
 
-/// What becomes of a repetition.
+/// The form of a repetition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unroll {
-    /// It is written out.
+    /// Unrolled.
     Now,
-    /// It is a loop that asks to be unrolled.
+    /// A loop with the unroll hint.
     Ask,
-    /// It is a loop.
+    /// A loop.
     No,
-    /// It is a loop that asks not to be unrolled.
+    /// A loop with the hint not to unroll.
     Never,
 }
 
-/// A number that is known when the code is made, or computed when it runs.
+/// A number that is constant, or computed at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Index {
-    /// Known.
+    /// A constant.
     Const(u32),
     /// A 32-bit unsigned value.
     Value(Id),
 }
 
-/// A place where code parts in two.
+/// A fork of control flow into two paths.
 #[derive(Debug)]
 pub struct Fork {
     second: Id,
     merge: Id,
-    /// The last block of the first part.
+    /// The last block of the first path.
     end: Id,
 }
 
 /// Builds a function, block by block; it is part of the module after [`FunctionBuilder::finish`].
 pub struct FunctionBuilder<'m> {
-    /// The module in which it will be.
+    /// The module of the function.
     pub module: &'m mut Module,
     /// Its types and constants.
     pub globals: &'m mut Globals,
@@ -235,7 +234,7 @@ pub struct FunctionBuilder<'m> {
 }
 
 impl<'m> FunctionBuilder<'m> {
-    /// Begins a function that returns `ret` and takes `params` (type ids), with its entry block open.
+    /// Starts a function that returns `ret` and takes `params` (type ids), with its entry block open.
     pub fn new(module: &'m mut Module, globals: &'m mut Globals, label: &str, ret: Id, params: &[Id]) -> Self {
         let ty = globals.function(module, ret, params);
         let id = module.fresh_id();
@@ -265,8 +264,8 @@ impl<'m> FunctionBuilder<'m> {
         }
     }
 
-    /// Begins to build a function again that was taken out of the module: its definition and its parameters stay, and
-    /// its first block is open. [`FunctionBuilder::keep`] and what makes instructions fill it.
+    /// Starts to rebuild a function that was taken out of the module: its definition and its parameters stay, and its
+    /// first block is open. [`FunctionBuilder::keep`] and the emitting methods fill it.
     pub fn rebuild(module: &'m mut Module, globals: &'m mut Globals, function: &Function) -> Option<Self> {
         let first = function.blocks.first()?;
         let id = module.inst(function.def).result?;
@@ -285,30 +284,30 @@ impl<'m> FunctionBuilder<'m> {
         })
     }
 
-    /// Puts an instruction of the module here.
+    /// Appends an instruction of the module.
     pub fn keep(&mut self, r: InstRef) {
         self.current.insts.push(r);
     }
 
-    /// Opens a block of the function that is built again, under its label. The one before has its terminator.
+    /// Opens a block of the rebuilt function, under its label. The block before must have its terminator.
     pub fn reopen(&mut self, block: &Block) {
         let next = Block { lead: block.lead.clone(), label: block.label, insts: InstList::new() };
         self.blocks.push(std::mem::replace(&mut self.current, next));
         self.current_id = self.module.inst(block.label).result.unwrap_or(self.current_id);
     }
 
-    /// Ends the block that is open with a branch, and opens the one with this label.
+    /// Ends the open block with a branch, and opens the one with this label.
     pub fn branch_to(&mut self, label: Id) {
         self.effect(Op::Branch, [label.into()]);
         self.start_block(label);
     }
 
-    /// The label of the block that is open.
+    /// Returns the label of the open block.
     pub fn block_id(&self) -> Id {
         self.current_id
     }
 
-    /// The blocks of a function that was built again; the last one has its terminator.
+    /// Returns the blocks of a rebuilt function; the last one has its terminator.
     pub fn blocks(mut self) -> Vec<Block> {
         self.blocks.push(self.current);
         if let Some(entry) = self.blocks.first_mut() {
@@ -317,12 +316,12 @@ impl<'m> FunctionBuilder<'m> {
         self.blocks
     }
 
-    /// The function's id.
+    /// Returns the function's id.
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// Parameter `index`; the function itself where it has none such, of which a module that breaks rules makes nothing better.
+    /// Returns parameter `index`; the function itself if there is no such parameter, in a malformed module.
     pub fn param(&self, index: usize) -> Id {
         self.params.get(index).and_then(|r| self.module.inst(*r).result).unwrap_or(self.id)
     }
@@ -346,7 +345,7 @@ impl<'m> FunctionBuilder<'m> {
         self.current.insts.push(r);
     }
 
-    /// A variable of the function that holds a `ty`.
+    /// Adds a variable of the function that holds a `ty`.
     pub fn variable(&mut self, ty: Id) -> Id {
         let storage = StorageClass::Function;
         let pointer = self.globals.pointer(self.module, storage, ty);
@@ -356,17 +355,17 @@ impl<'m> FunctionBuilder<'m> {
         id
     }
 
-    /// The type of unsigned 32-bit integers.
+    /// Returns the type of unsigned 32-bit integers.
     pub fn u32_type(&mut self) -> Id {
         self.globals.uint(self.module, 32)
     }
 
-    /// A 32-bit unsigned constant.
+    /// Returns a 32-bit unsigned constant.
     pub fn u32(&mut self, value: u32) -> Id {
         self.globals.u32(self.module, value)
     }
 
-    /// The id of an index.
+    /// Returns the id of an index.
     pub fn index(&mut self, index: Index) -> Id {
         match index {
             Index::Const(v) => self.u32(v),
@@ -374,7 +373,7 @@ impl<'m> FunctionBuilder<'m> {
         }
     }
 
-    /// `a + b`.
+    /// Computes `a + b`.
     pub fn add(&mut self, a: Index, b: Index) -> Index {
         match (a, b) {
             (Index::Const(a), Index::Const(b)) => Index::Const(a.wrapping_add(b)),
@@ -383,7 +382,7 @@ impl<'m> FunctionBuilder<'m> {
         }
     }
 
-    /// `a * b`.
+    /// Computes `a * b`.
     pub fn mul(&mut self, a: Index, b: Index) -> Index {
         match (a, b) {
             (Index::Const(a), Index::Const(b)) => Index::Const(a.wrapping_mul(b)),
@@ -393,7 +392,7 @@ impl<'m> FunctionBuilder<'m> {
         }
     }
 
-    /// `a / b`, for `b` not 0.
+    /// Computes `a / b`, for `b` not 0.
     pub fn div(&mut self, a: Index, b: u32) -> Index {
         match a {
             Index::Const(a) => Index::Const(a / b.max(1)),
@@ -403,7 +402,7 @@ impl<'m> FunctionBuilder<'m> {
         }
     }
 
-    /// `a % b`, for `b` not 0.
+    /// Computes `a % b`, for `b` not 0.
     pub fn rem(&mut self, a: Index, b: u32) -> Index {
         match a {
             Index::Const(a) => Index::Const(a % b.max(1)),
@@ -413,14 +412,14 @@ impl<'m> FunctionBuilder<'m> {
         }
     }
 
-    /// Any operation on two 32-bit unsigned values.
+    /// Emits an operation on two 32-bit unsigned values.
     pub fn u32_op(&mut self, op: Op, a: Index, b: Index) -> Index {
         let ty = self.u32_type();
         let (a, b) = (self.index(a), self.index(b));
         Index::Value(self.ids(op, ty, &[a, b]))
     }
 
-    /// A comparison of two 32-bit unsigned values.
+    /// Emits a comparison of two 32-bit unsigned values.
     pub fn compare(&mut self, op: Op, a: Index, b: Index) -> Id {
         let ty = self.globals.bool(self.module);
         let (a, b) = (self.index(a), self.index(b));
@@ -443,7 +442,7 @@ impl<'m> FunctionBuilder<'m> {
         self.count(Index::Const(0), Index::Const(count), Index::Const(1), unroll, body);
     }
 
-    /// A loop that runs `body` with `first`, `first + step`, ... as long as they are less than `end`.
+    /// Emits a loop that runs `body` with `first`, `first + step`, ... while they are less than `end`.
     pub fn count(
         &mut self,
         first: Index,
@@ -486,8 +485,9 @@ impl<'m> FunctionBuilder<'m> {
         self.start_block(merge);
     }
 
-    /// A loop that runs `body` with `first`, `first + step`, ... as long as they are less than `end`, and with values of
-    /// the given types: those that begin, then those that `body` answered the last time. Answers the last ones.
+    /// Emits a loop that runs `body` with `first`, `first + step`, ... while they are less than `end`, and with values
+    /// of the given types: the initial ones, then those that `body` returned for the previous iteration. Returns the
+    /// last ones.
     #[allow(clippy::type_complexity, reason = "a callback, as everywhere here")]
     pub fn fold(
         &mut self,
@@ -528,7 +528,7 @@ impl<'m> FunctionBuilder<'m> {
         values
     }
 
-    /// Runs `body` where `condition` holds.
+    /// Emits `body` under `condition`.
     pub fn when(&mut self, condition: Id, body: &mut dyn FnMut(&mut Self)) {
         let (inside, merge) = (self.module.fresh_id(), self.module.fresh_id());
         self.effect(Op::SelectionMerge, [merge.into(), SelectionControl::None.0.into()]);
@@ -539,7 +539,8 @@ impl<'m> FunctionBuilder<'m> {
         self.start_block(merge);
     }
 
-    /// Runs `yes` where `condition` holds and `no` elsewhere; answers what they answer, as many values of the given types.
+    /// Emits `yes` under `condition` and `no` otherwise; returns phis of the values that they return, which have the
+    /// given types.
     pub fn choose(
         &mut self,
         condition: Id,
@@ -563,7 +564,7 @@ impl<'m> FunctionBuilder<'m> {
         pairs.map(|((a, b), ty)| if a == b { a } else { self.ids(Op::Phi, *ty, &[a, from_a, b, from_b]) }).collect()
     }
 
-    /// Begins what runs where `condition` holds. [`FunctionBuilder::other`] begins what runs elsewhere, and
+    /// Starts the path on which `condition` holds. [`FunctionBuilder::other`] starts the other path, and
     /// [`FunctionBuilder::join`] ends both.
     pub fn fork(&mut self, condition: Id) -> Fork {
         let [first, second, merge] = std::array::from_fn(|_| self.module.fresh_id());
@@ -573,14 +574,14 @@ impl<'m> FunctionBuilder<'m> {
         Fork { second, merge, end: first }
     }
 
-    /// Begins what runs where the condition of a fork does not hold.
+    /// Starts the path on which the condition of a fork does not hold.
     pub fn other(&mut self, fork: &mut Fork) {
         fork.end = self.current_id;
         self.effect(Op::Branch, [fork.merge.into()]);
         self.start_block(fork.second);
     }
 
-    /// Ends a fork. Answers the blocks that values come from, for phis: where the condition holds, and elsewhere.
+    /// Ends a fork. Returns the last blocks of both paths, for phis: the one on which the condition holds first.
     pub fn join(&mut self, fork: Fork) -> (Id, Id) {
         let from = (fork.end, self.current_id);
         self.effect(Op::Branch, [fork.merge.into()]);
@@ -588,7 +589,7 @@ impl<'m> FunctionBuilder<'m> {
         from
     }
 
-    /// `a` where `condition` holds, else `b`: numbers.
+    /// Selects `a` if `condition` holds, else `b`.
     pub fn select(&mut self, condition: Id, a: Index, b: Index) -> Index {
         if a == b {
             return a;

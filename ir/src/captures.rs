@@ -1,11 +1,11 @@
-//! What slang's lambdas capture, as the specification has it.
+//! Makes captures of slang's lambdas conform to the specification.
 //!
-//! SPV_NV_cooperative_matrix2 asks that an operand of `OpCooperativeMatrixPerElementOpNV` has the type of the function's
-//! parameter. slang (seen with 2026.12) passes the struct of captured values, and its function takes a pointer to one in
-//! the Function storage class. What is meant is plain: each call sees a copy.
+//! SPV_NV_cooperative_matrix2 requires an operand of `OpCooperativeMatrixPerElementOpNV` to have the type of the
+//! function's parameter. slang (seen with 2026.12) passes the struct of captured values, while its function takes a
+//! pointer to one in the Function storage class. The intent is clear: each call has its own copy.
 //!
-//! An H100's driver (580.159) does the same with what slang makes, whose lambdas only read. Where the function writes its copy,
-//! later calls see it there, which no text asks for; lavapipe (26.1) computes something else altogether.
+//! An H100's driver (580.159) implements that for slang's output, whose lambdas only read. If the function writes its
+//! copy, later calls see the write there, which no specification says; lavapipe (26.1) computes something else.
 
 use crate::builder::Globals;
 use crate::spv::StorageClass;
@@ -14,10 +14,10 @@ use crate::{Id, Inst, InstRef, Module, Op, Operand};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Parameters before the operands that a per-element operation adds: row, column, element.
+/// The parameters before the operands of a per-element operation: row, column, element.
 const FIXED: usize = 3;
 
-/// The module with functions that take by value what per-element operations pass by value; borrowed where all do.
+/// Returns the module with functions that take their captures by value; borrowed if all do.
 pub fn as_passed(m: &Module) -> Cow<'_, Module> {
     let found = taken_by_pointer(m);
     if found.is_empty() {
@@ -28,7 +28,7 @@ pub fn as_passed(m: &Module) -> Cow<'_, Module> {
     Cow::Owned(m)
 }
 
-/// As [`as_passed`], in place.
+/// Like [`as_passed`], in place.
 pub fn take_as_passed(m: &mut Module) {
     let found = taken_by_pointer(m);
     if !found.is_empty() {
@@ -36,7 +36,8 @@ pub fn take_as_passed(m: &mut Module) {
     }
 }
 
-/// Functions that per-element operations alone mention, and which of their parameters point to what all of those pass.
+/// Returns the functions that only per-element operations use, with the parameters that point to the type that all of
+/// those pass.
 fn taken_by_pointer(m: &Module) -> BTreeMap<Id, Vec<usize>> {
     let mut found: BTreeMap<Id, Vec<usize>> = BTreeMap::new();
     let all = || m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r));
@@ -52,7 +53,7 @@ fn taken_by_pointer(m: &Module) -> BTreeMap<Id, Vec<usize>> {
         match found.get(&function) {
             None => drop(found.insert(function, by_pointer)),
             Some(known) if *known == by_pointer => {}
-            // Different callers mean different functions: nothing here to mend.
+            // Callers disagree about the function, so it is left alone.
             Some(_) => drop(found.insert(function, Vec::new())),
         }
     }
@@ -65,13 +66,13 @@ fn taken_by_pointer(m: &Module) -> BTreeMap<Id, Vec<usize>> {
     found
 }
 
-/// The types of a function's parameters.
+/// Returns the types of a function's parameters.
 fn params(m: &Module, function: Id) -> Option<Vec<Id>> {
     let inst = m.def_inst(function).filter(|i| i.op == Op::Function)?;
     Some(m.def_inst(inst.id(1)?)?.ids_from(1).collect())
 }
 
-/// Each of the parameters becomes a variable under the same id, with a new parameter's value in it.
+/// Turns each of the parameters into a variable under the same id, which is initialized from a new parameter.
 fn take_by_value(m: &mut Module, found: &BTreeMap<Id, Vec<usize>>) {
     let mut g = Globals::new(m);
     for (function, by_pointer) in found {

@@ -1,14 +1,14 @@
-//! Constants as a lattice, with specialisation values and `OpSpecConstantOp` folded.
+//! Constants as a lattice, with specialization values and `OpSpecConstantOp` folded.
 //!
-//! A dimension of a published matrix type is, in nine modules of ten, a specialisation constant or computed from
-//! some. So the value of a constant is one of
+//! In nine of ten modules, the dimensions of matrix types are specialization constants or computed from some. So the
+//! value of a constant is one of
 //!
-//! - *fixed*: it can't be specialised, or a value was given for every constant that it depends on;
+//! - *fixed*: it can't be specialized, or a value was given for every constant that it depends on;
 //! - *default*: the value in the file, and the SpecIds that may change it;
-//! - *unknown*: not an integer or Boolean, or computed by something that is not folded.
+//! - *unknown*: not an integer or Boolean, or computed by an operation that is not folded.
 //!
-//! Every constant is evaluated once, in file order, so that neither deep chains nor cycles (which break SPIR-V's
-//! order) cost more than a look-up. Integers are kept as bits, zero-extended from their width.
+//! Every constant is evaluated once, in file order, so that neither deep chains nor cycles (which break SPIR-V's order)
+//! cost more than a look-up. Integers are stored as bits, zero-extended from their width.
 
 use crate::grammar::Op;
 use crate::hash::FxHashMap;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// More SpecIds than this are not listed: nobody reads them, and a chain of thousands must stay cheap.
+/// The most SpecIds that are listed, so that a chain of thousands stays cheap.
 const MAX_SPEC_IDS: usize = 32;
 
 /// The SpecIds on which a value depends, ascending; at most 32 of them are kept.
@@ -31,10 +31,10 @@ impl SpecIds {
         SpecIds(smallvec![id])
     }
 
-    /// Adds others.
+    /// Adds other SpecIds.
     #[inline]
     pub fn merge(&mut self, other: &SpecIds) {
-        // As a rule it is.
+        // Most are empty.
         if !other.0.is_empty() {
             self.merge_some(other);
         }
@@ -55,12 +55,12 @@ impl SpecIds {
         }
     }
 
-    /// The SpecIds.
+    /// Returns the SpecIds.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
     }
 
-    /// Returns true if the value can't be specialised.
+    /// Returns true if the value can't be specialized.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -81,39 +81,39 @@ impl fmt::Display for SpecIds {
     }
 }
 
-/// What is known of a scalar constant.
+/// The value of a scalar constant, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Const {
-    /// The value, whatever is specialised.
+    /// The value, whatever is specialized.
     Fixed(u64),
-    /// The value unless one of these is specialised.
+    /// The value unless one of these is specialized.
     Default {
         /// The value in the file.
         value: u64,
-        /// What may change it.
+        /// The SpecIds that may change it.
         specs: SpecIds,
     },
-    /// Nothing.
+    /// Unknown.
     Unknown,
 }
 
-/// How two constants compare. See [`Constants::compare`].
+/// The result of a comparison of two constants. See [`Constants::compare`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Comparison {
     /// They are the same id, or have the same fixed value.
     Equal,
     /// Both are fixed, and differ.
     Different,
-    /// They are equal with the values in the file; specialisation may change that.
+    /// They are equal with the values in the file; specialization may change that.
     EqualByDefault,
-    /// They differ with the values in the file, and specialisation may change that.
+    /// They differ with the values in the file, and specialization may change that.
     DifferentByDefault(SpecIds),
     /// At least one is unknown.
     Unknown,
 }
 
 impl Const {
-    /// The value, fixed or by default.
+    /// Returns the value, fixed or by default.
     pub fn value(&self) -> Option<u64> {
         match self {
             Const::Fixed(v) | Const::Default { value: v, .. } => Some(*v),
@@ -121,17 +121,17 @@ impl Const {
         }
     }
 
-    /// The value, if it is fixed, as one of an enumeration.
+    /// Returns the value as an enumerant, if it is fixed.
     pub fn fixed_as<T: From<u32>>(&self) -> Option<T> {
         self.fixed().and_then(|v| u32::try_from(v).ok()).map(T::from)
     }
 
-    /// The value, fixed or by default, as one of an enumeration.
+    /// Returns the value as an enumerant, fixed or by default.
     pub fn value_as<T: From<u32>>(&self) -> Option<T> {
         self.value().and_then(|v| u32::try_from(v).ok()).map(T::from)
     }
 
-    /// The value, if it is fixed.
+    /// Returns the value, if it is fixed.
     pub fn fixed(&self) -> Option<u64> {
         match self {
             Const::Fixed(v) => Some(*v),
@@ -139,7 +139,7 @@ impl Const {
         }
     }
 
-    /// The SpecIds on which the value depends, if it is a default.
+    /// Returns the SpecIds on which the value depends, if it is a default.
     pub fn specs(&self) -> Option<&SpecIds> {
         match self {
             Const::Default { specs, .. } => Some(specs),
@@ -174,12 +174,12 @@ impl fmt::Display for Const {
     }
 }
 
-/// A SpecId as people write it: decimal digits and nothing else.
+/// Parses a SpecId: decimal digits and nothing else.
 pub fn parse_spec_id(text: &str) -> Option<u32> {
     text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit()))
 }
 
-/// A value given for a specialisation constant, before the constant's type is known.
+/// A value given for a specialization constant, before the constant's type is known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum SpecValue {
     /// `12`, `-3`.
@@ -190,8 +190,8 @@ pub enum SpecValue {
     Float(f64),
     /// `true`, `false`.
     Bool(bool),
-    /// The bits of a constant of whatever type, as a pipeline is given them: those beyond its width say nothing, and a Boolean
-    /// is true unless all are zero.
+    /// The bits of a constant of any type, as a pipeline gets them: bits beyond its width are ignored, and a Boolean is
+    /// true unless all are zero.
     Bits(u64),
 }
 
@@ -206,7 +206,7 @@ impl SpecValue {
         }
         let (negative, digits) = text.strip_prefix('-').map_or((false, text), |d| (true, d));
         if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-            // A sign after the prefix is no digit, which `from_str_radix` would take.
+            // `from_str_radix` would accept a sign after the prefix.
             let value = u64::from_str_radix(hex, 16).ok().filter(|_| !hex.starts_with('+'))?;
             return Some(if negative { SpecValue::Int(-i128::from(value)) } else { SpecValue::Hex(value) });
         }
@@ -214,12 +214,12 @@ impl SpecValue {
             return Some(SpecValue::Int(if negative { -i128::from(value) } else { i128::from(value) }));
         }
         let value = text.parse::<f64>().ok()?;
-        // Too large a number is not infinity.
+        // A number that is too large is not infinity.
         let said_infinite = digits.chars().all(|c| c.is_ascii_alphabetic());
         (value.is_finite() || said_infinite).then_some(SpecValue::Float(value))
     }
 
-    /// The bits of the value in a constant of a type; `Err` says why it does not fit.
+    /// Returns the bits of the value in a constant of a type, or the reason for which it does not fit.
     pub fn bits(self, ty: &Type) -> Result<u64, String> {
         if let (SpecValue::Bits(v), Type::Scalar(scalar)) = (self, ty) {
             return Ok(mask(v, scalar.width()));
@@ -239,7 +239,7 @@ impl SpecValue {
         }
     }
 
-    /// The bits of an integer. A decimal number is its value, a hexadecimal one its bits.
+    /// Returns the bits of an integer. A decimal number is its value, a hexadecimal one its bits.
     fn int_bits(self, width: u32, signed: bool) -> Result<u64, String> {
         let (least, most) = match width.clamp(1, 64) {
             n if signed => (-(1i128 << (n - 1)), (1i128 << (n - 1)) - 1),
@@ -287,7 +287,7 @@ impl SpecValue {
     }
 }
 
-/// The nearest number of 16 bits, the even one of two: its bits, and its value.
+/// Returns the nearest 16-bit float, ties to even: its bits, and its value.
 fn half(v: f64) -> (u16, f64) {
     let power = |n: i32| f64::from_bits(((1023 + n) as u64) << 52);
     let sign = if v.is_sign_negative() { 0x8000 } else { 0 };
@@ -298,42 +298,42 @@ fn half(v: f64) -> (u16, f64) {
     if a >= 65520.0 {
         return (sign | 0x7c00, f64::INFINITY.copysign(v));
     }
-    // Those below the smallest normal number are as far apart as that is from the next.
+    // Subnormal numbers have the spacing of the smallest normal ones.
     let exponent = if a < power(-14) { -14 } else { (a.to_bits() >> 52) as i32 - 1023 };
     let steps = (a / power(exponent - 10)).round_ties_even();
-    // With all steps taken, the next exponent is reached.
+    // Rounding up may reach the next exponent.
     let bits = (((exponent + 14) as u16) << 10) + steps as u16;
     (sign | bits, (steps * power(exponent - 10)).copysign(v))
 }
 
-/// The values given for specialisation constants, by SpecId.
+/// The values given for specialization constants, by SpecId.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Specialization {
     values: BTreeMap<u32, SpecValue>,
 }
 
 impl Specialization {
-    /// None given.
+    /// Returns an empty specialization.
     pub fn new() -> Specialization {
         Specialization::default()
     }
 
-    /// Gives `id` a value; a later one counts.
+    /// Sets the value of `id`; the last one counts.
     pub fn set(&mut self, id: u32, value: SpecValue) {
         self.values.insert(id, value);
     }
 
-    /// The value given for `id`.
+    /// Returns the value given for `id`.
     pub fn get(&self, id: u32) -> Option<SpecValue> {
         self.values.get(&id).copied()
     }
 
-    /// All of them, ascending by SpecId.
+    /// Returns all values, ascending by SpecId.
     pub fn iter(&self) -> impl Iterator<Item = (u32, SpecValue)> + '_ {
         self.values.iter().map(|(id, v)| (*id, *v))
     }
 
-    /// Returns true if none is given.
+    /// Returns true if no value is given.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -343,16 +343,16 @@ impl Specialization {
 #[derive(Clone, PartialEq, Debug)]
 enum Value {
     Scalar(u64),
-    /// Shared, since a module can build composites of composites that are exponentially large when written out. How
-    /// deep they are nested is kept, because dropping them recurses.
+    /// Shared, since a module can build composites of composites that are exponentially large when written out. The
+    /// depth is stored, because dropping them recurses.
     Composite(Arc<[Value]>, u8),
     Unknown,
 }
 
-/// Larger composites are not looked into: the largest vector has 16 components, and memory must stay in proportion.
+/// The largest composite that is evaluated: the largest vector has 16 components, and memory must stay in proportion.
 const MAX_PARTS: usize = 16;
 
-/// Nor are composites that are nested deeper.
+/// The deepest composite that is evaluated.
 const MAX_DEPTH: u8 = 8;
 
 impl Value {
@@ -378,13 +378,13 @@ struct Entry {
     specs: SpecIds,
 }
 
-/// The values of all constants of a module, under a specialisation.
+/// The values of all constants of a module, under a specialization.
 #[derive(Clone, Debug)]
 pub struct Constants {
     entries: IdTable<Entry>,
     spec_ids: FxHashMap<Id, u32>,
     problems: Vec<(u32, String)>,
-    /// True if anything computes with the parts of a composite constant: else those need no values.
+    /// True if anything computes with the parts of a composite constant: otherwise those need no values.
     parts: bool,
 }
 
@@ -412,7 +412,7 @@ impl Constants {
         this
     }
 
-    /// What is known of the scalar constant `id`; unknown also for what is not a constant.
+    /// Returns the value of the scalar constant `id`; unknown also if it is not a constant.
     pub fn get(&self, id: Id) -> Const {
         match self.entries.get(id) {
             Some(Entry { value: Value::Scalar(v), specs }) if specs.is_empty() => Const::Fixed(*v),
@@ -421,12 +421,13 @@ impl Constants {
         }
     }
 
-    /// The SpecIds on which the constant `id` depends (also a composite one), if there are any or its value is known.
+    /// Returns the SpecIds on which the constant `id` depends (also a composite one), if there are any or its value is
+    /// known.
     pub fn specs(&self, id: Id) -> Option<&SpecIds> {
         self.entries.get(id).map(|e| &e.specs)
     }
 
-    /// The SpecId of a constant that has one itself.
+    /// Returns the SpecId of a constant, if it has one itself.
     pub fn spec_id(&self, id: Id) -> Option<u32> {
         self.spec_ids.get(&id).copied()
     }
@@ -436,12 +437,12 @@ impl Constants {
         if a == b { Comparison::Equal } else { self.get(a).compare(&self.get(b)) }
     }
 
-    /// Values that were given but don't fit their constant: SpecId and why.
+    /// Returns the given values that do not fit their constants: SpecId and reason.
     pub fn problems(&self) -> &[(u32, String)] {
         &self.problems
     }
 
-    /// The value of a part; what it depends on is added.
+    /// Returns the value of a part, and adds the SpecIds on which it depends.
     fn value(&self, id: Id, specs: &mut SpecIds) -> Value {
         let Some(entry) = self.entries.get(id) else { return Value::Unknown };
         specs.merge(&entry.specs);
@@ -479,13 +480,13 @@ impl Constants {
                 let mut specs = SpecIds::default();
                 if !self.parts {
                     inst.ids().filter_map(|id| self.entries.get(id)).for_each(|e| specs.merge(&e.specs));
-                    // There may be thousands, of which there is nothing to say.
+                    // There may be thousands without dependencies.
                     return (!specs.is_empty()).then_some(Entry { value: Value::Unknown, specs });
                 }
                 let mut parts = Vec::new();
                 for part in inst.ids() {
                     let value = self.value(part, &mut specs);
-                    // One more than are looked into says that there are too many.
+                    // One more part than the limit means that there are too many.
                     if parts.len() <= MAX_PARTS {
                         parts.push(value);
                     }
@@ -513,12 +514,12 @@ fn is_composite(op: Op) -> bool {
     matches!(op, Op::ConstantComposite | Op::SpecConstantComposite)
 }
 
-/// `v` without the bits above `width`.
+/// Returns `v` without the bits above `width`.
 fn mask(v: u64, width: u32) -> u64 {
     if width >= 64 { v } else { v & ((1 << width) - 1) }
 }
 
-/// `v`, of `width` bits, as a signed number.
+/// Returns `v`, of `width` bits, as a signed number.
 fn signed(v: u64, width: u32) -> i64 {
     match width {
         0 => 0,
@@ -548,7 +549,7 @@ fn null(module: &Module, ty: Id, depth: u32) -> Value {
     }
 }
 
-/// Width of the scalar in a scalar or vector type; 1 for Booleans.
+/// Returns the width of the scalar in a scalar or vector type; 1 for Booleans.
 fn width(module: &Module, ty: Option<Id>) -> Option<u32> {
     match Type::of(module, ty?)? {
         Type::Scalar(Scalar::Int { width, .. }) => Some(width),
@@ -611,7 +612,8 @@ fn fold(module: &Module, op: Op, ty: Id, args: &[Arg], literals: &[u32]) -> Opti
     fold_scalar(module, op, ty, args)
 }
 
-/// `whole` with the part at `path` replaced. What is built is no deeper than [`MAX_DEPTH`], and so is the recursion.
+/// Returns `whole` with the part at `path` replaced. The result is no deeper than [`MAX_DEPTH`], and so is the
+/// recursion.
 fn inserted(whole: &Value, part: &Value, path: &[u32]) -> Option<Value> {
     let Some((first, rest)) = path.split_first() else { return Some(part.clone()) };
     let Value::Composite(parts, _) = whole else { return None };
@@ -716,7 +718,7 @@ mod tests {
                 continue;
             }
             assert_eq!((half_crate(bits), value.is_sign_negative()), (value, v.is_sign_negative()), "{v:e}");
-            // That crate looks at the upper half of the number only, and so takes what is above a tie for one.
+            // That crate ignores the lower half of the number, and so rounds what is above a tie as a tie.
             if v.to_bits() as u32 == 0 {
                 assert_eq!(bits, ::half::f16::from_f64(v).to_bits(), "{v:e}");
             }

@@ -1,26 +1,26 @@
-//! Splits the words of an instruction into operands as the grammar says. Reader, printer and verifier share it.
+//! Splits the words of an instruction into operands by the grammar. Reader, printer and verifier share it.
 
 use crate::grammar::{self, ExtInstInfo, Kind, Op, Operands, Quantifier};
 use crate::module::{Id, Module};
 
-/// What decoding needs to know of the instructions before this one.
+/// The facts about earlier instructions that decoding needs.
 pub trait Context {
-    /// How many words a literal of type `ty` takes, if that is known.
+    /// Returns the number of words of a literal of type `ty`, if it is known.
     fn literal_words(&self, ty: Id) -> Option<usize>;
-    /// The type of the value `id`.
+    /// Returns the type of the value `id`.
     fn type_of(&self, id: Id) -> Option<Id>;
-    /// The extended instruction set imported as `id`.
+    /// Returns the extended instruction set imported as `id`.
     fn ext_inst_set(&self, id: Id) -> ExtSet;
 }
 
-/// What is known of an imported extended instruction set.
+/// The grammar of an imported extended instruction set.
 #[derive(Clone, Copy, Debug)]
 pub enum ExtSet {
     /// A set with a table.
     Table(&'static [ExtInstInfo]),
     /// A non-semantic set: all operands are ids, whatever the instruction (SPV_KHR_non_semantic_info).
     AllIds,
-    /// A set of which nothing is known.
+    /// A set without a known grammar.
     Unknown,
 }
 
@@ -45,19 +45,19 @@ impl Context for Module {
     }
 }
 
-/// What the name of an import says.
+/// The properties of an import that follow from its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Import {
-    /// The names of its instructions, where they are known.
+    /// The grammar of its instructions, if it is known.
     pub(crate) table: Option<&'static [ExtInstInfo]>,
-    /// Its instructions mean nothing to what runs, and have ids as operands only.
+    /// True if its instructions are not executed, and have ids as operands only.
     pub(crate) non_semantic: bool,
 }
 
 impl Import {
-    /// From the words of the name. A long name costs no more than a short one: each use of the set asks for it.
+    /// Decodes the words of the name. A long name costs no more than a short one: this runs for each use of the set.
     pub(crate) fn of(words: impl Iterator<Item = u32>) -> Import {
-        /// Longer than any name that is known, and than the prefixes that are looked for.
+        /// Longer than any known name, and than the known prefixes.
         const WORDS: usize = 16;
         let bytes = words.take(WORDS).flat_map(u32::to_le_bytes).take_while(|b| *b != 0);
         let bytes: smallvec::SmallVec<[u8; 4 * WORDS]> = bytes.collect();
@@ -77,15 +77,15 @@ impl Import {
 /// One operand: `len` words from `start`, counted without result type and result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its first word.
     pub start: usize,
-    /// How many words it takes.
+    /// The number of its words.
     pub len: usize,
 }
 
-/// How decoding ended.
+/// The end of decoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
     /// Every word was understood.
@@ -189,7 +189,7 @@ impl<C: Context + ?Sized> Decoder<'_, C> {
             let ending = self.take(kind, 1);
             return match (known, ending) {
                 (Some(e), Ending::Complete) => self.shape(e.params),
-                // Whether parameters follow is not known, so nothing after this word is.
+                // The number of parameters is not known, so nothing after this word is.
                 (None, Ending::Complete) if self.at < self.words.len() => Ending::OpaqueFrom(self.at),
                 (_, ending) => ending,
             };

@@ -11,21 +11,21 @@ use smallvec::SmallVec;
 /// A decoration of an id or a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decorated {
-    /// The `OpDecorate`, `OpMemberDecorate`, ... that says so.
+    /// The instruction that decorates: `OpDecorate`, `OpMemberDecorate`, ...
     pub inst: InstRef,
     /// The Decoration.
     pub decoration: Decoration,
-    /// Which of the instruction's operands is the first after the Decoration.
+    /// The index of the instruction's first operand after the Decoration.
     pub first: usize,
     /// That operand, if there is one.
     pub value: Option<Operand>,
 }
 
-/// What most ids have is a name, and no more.
+/// The usual entry: a name, and no more.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     name: Option<InstRef>,
-    /// The place in [`Decorations::more`], or [`NONE`].
+    /// The index in [`Decorations::more`], or [`NONE`].
     more: u32,
 }
 
@@ -33,7 +33,7 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug, Default)]
 struct More {
-    /// A resource has a set and a binding; most else has one.
+    /// Resources have a set and a binding; most other ids have one decoration.
     own: SmallVec<[Decorated; 2]>,
     members: Vec<(u32, Decorated)>,
     groups: Vec<Id>,
@@ -44,7 +44,7 @@ struct More {
 /// The names and decorations of a module.
 #[derive(Clone, Debug)]
 pub struct Decorations {
-    /// The places in `entries`.
+    /// The indices in `entries`.
     index: IdIndex,
     entries: Vec<Entry>,
     more: Vec<More>,
@@ -53,9 +53,9 @@ pub struct Decorations {
 }
 
 impl Decorations {
-    /// Collects them.
+    /// Collects the names and decorations of a module.
     pub fn new(module: &Module) -> Decorations {
-        // Most of what is decorated has a name too.
+        // Most decorated ids have a name, too.
         let names = module.globals_with(Op::Name).count();
         let (entries, ids) = (Vec::with_capacity(names), Vec::with_capacity(names));
         let mut all = Decorations { index: IdIndex::new(module), entries, more: Vec::new(), ids };
@@ -141,18 +141,18 @@ impl Decorations {
         self.find(id).into_iter().flat_map(|e| &e.own)
     }
 
-    /// The decorations of an id; not those of its members.
+    /// Returns the decorations of an id, without those of its members.
     pub fn of(&self, id: Id) -> impl Iterator<Item = &Decorated> {
         let groups = self.find(id).into_iter().flat_map(|e| &e.groups);
         self.own(id).chain(groups.flat_map(|g| self.own(*g)))
     }
 
-    /// The decorations of a member of a struct type.
+    /// Returns the decorations of a member of a struct type.
     pub fn member(&self, id: Id, member: u32) -> impl Iterator<Item = &Decorated> {
         self.members(id).filter(move |(m, _)| *m == member).map(|(_, d)| d)
     }
 
-    /// The decorations of all members of a struct type, with the members.
+    /// Returns the decorations of all members of a struct type, with the members.
     pub fn members(&self, id: Id) -> impl Iterator<Item = (u32, &Decorated)> {
         let own = self.find(id).into_iter().flat_map(|e| &e.members).map(|(m, d)| (*m, d));
         let groups = self.find(id).into_iter().flat_map(|e| &e.member_groups);
@@ -164,7 +164,7 @@ impl Decorations {
         self.of(id).any(|d| d.decoration == decoration)
     }
 
-    /// The first operand of an id's decoration, if it is no id.
+    /// Returns the first operand of an id's decoration, if it is not an id.
     pub fn value(&self, id: Id, decoration: Decoration) -> Option<u32> {
         self.of(id).find(|d| d.decoration == decoration)?.literal()
     }
@@ -174,64 +174,64 @@ impl Decorations {
         self.member(id, member).any(|d| d.decoration == decoration)
     }
 
-    /// The first operand of a member's decoration, if it is no id.
+    /// Returns the first operand of a member's decoration, if it is not an id.
     pub fn member_value(&self, id: Id, member: u32, decoration: Decoration) -> Option<u32> {
         self.member(id, member).find(|d| d.decoration == decoration)?.literal()
     }
 
-    /// The SpecId of a specialisation constant.
+    /// Returns the SpecId of a specialization constant.
     pub fn spec_id(&self, id: Id) -> Option<u32> {
         self.value(id, Decoration::SpecId)
     }
 
-    /// The ids with this SpecId: one as a rule, two where glslang repeats a constant for the workgroup size.
+    /// Returns the ids with this SpecId: usually one, two if glslang repeats a constant for the workgroup size.
     pub fn with_spec_id(&self, spec_id: u32) -> impl Iterator<Item = Id> {
         self.ids.iter().copied().filter(move |id| self.spec_id(*id) == Some(spec_id))
     }
 
-    /// The BuiltIn that an id is.
+    /// Returns the BuiltIn of an id.
     pub fn built_in(&self, id: Id) -> Option<BuiltIn> {
         self.value(id, Decoration::BuiltIn).map(BuiltIn)
     }
 
-    /// The ids that are this BuiltIn; members that are, are not among them.
+    /// Returns the ids with this BuiltIn, without members of blocks.
     pub fn with_built_in(&self, built_in: BuiltIn) -> impl Iterator<Item = Id> {
-        // Most ids have but a name.
+        // Most ids have only a name.
         let decorated = self.entries.iter().zip(&self.ids).filter(|(e, _)| e.more != NONE);
         decorated.map(|(_, id)| *id).filter(move |id| self.built_in(*id) == Some(built_in))
     }
 
-    /// The descriptor set of a resource variable.
+    /// Returns the descriptor set of a resource variable.
     pub fn set(&self, id: Id) -> Option<u32> {
         self.value(id, Decoration::DescriptorSet)
     }
 
-    /// The binding of a resource variable.
+    /// Returns the binding of a resource variable.
     pub fn binding(&self, id: Id) -> Option<u32> {
         self.value(id, Decoration::Binding)
     }
 
-    /// The name of an id, if it has one that is not empty.
+    /// Returns the name of an id, if it has one that is not empty.
     pub fn name(&self, module: &Module, id: Id) -> Option<String> {
         let (name, _) = module.inst(self.entries[self.index.get(id)? as usize].name?).string(1)?;
         Some(name).filter(|n| !n.is_empty())
     }
 
-    /// The name of a member of a struct type, if it has one that is not empty.
+    /// Returns the name of a member of a struct type, if it has one that is not empty.
     pub fn member_name(&self, module: &Module, id: Id, member: u32) -> Option<String> {
         let (_, r) = self.find(id)?.member_names.iter().find(|(m, _)| *m == member)?;
         let (name, _) = module.inst(*r).string(2)?;
         Some(name).filter(|n| !n.is_empty())
     }
 
-    /// Every id that has a name or a decoration, or whose members do, in the order of first mention.
+    /// Returns every id that has a name or a decoration, or whose members do, in the order of first mention.
     pub fn ids(&self) -> impl Iterator<Item = Id> {
         self.ids.iter().copied()
     }
 }
 
 impl Decorated {
-    /// The first operand after the Decoration, if there is one and it is no id.
+    /// Returns the first operand after the Decoration, if there is one and it is not an id.
     pub fn literal(&self) -> Option<u32> {
         match self.value {
             Some(Operand::Word(w)) => Some(w),
@@ -239,7 +239,7 @@ impl Decorated {
         }
     }
 
-    /// The operands after the Decoration.
+    /// Returns the operands after the Decoration.
     pub fn operands(self, module: &Module) -> &[Operand] {
         module.inst(self.inst).operands.get(self.first..).unwrap_or_default()
     }

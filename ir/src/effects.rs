@@ -1,8 +1,8 @@
-//! Which memory an instruction writes, and whether somebody else may write what it reads.
+//! The memory that an instruction writes, and whether others may write the memory that it reads.
 //!
-//! [`grammar::Effects`](crate::grammar::Effects) is what the opcode alone tells. What takes operands is here: the pointer
-//! through which is written, what the instructions of extended sets do, what memory operands say. Whoever asks whether
-//! memory may change between two instructions asks [`written`].
+//! [`grammar::Effects`](crate::grammar::Effects) has the effects that follow from the opcode. This module also looks at
+//! the operands: the pointer through which an instruction writes, the instructions of extended sets, and memory
+//! operands. To find out whether memory may change between two instructions, use [`written`].
 
 use crate::grammar::{Class, Effects, Op};
 use crate::module::{Id, Inst, Module};
@@ -14,17 +14,17 @@ use crate::views::MemoryOperands;
 pub enum Written {
     /// None.
     Nothing,
-    /// What a pointer points to, or what lies behind that in the same object.
+    /// The target of a pointer, or other parts of the same object.
     Through(Id),
     /// An image.
     Image,
-    /// Something that no instruction of the module reads: an output, a stream.
+    /// Something that the module's instructions do not read: an output, a stream.
     Output,
-    /// Any: nothing more is known.
+    /// Any memory: nothing more is known.
     Anything,
 }
 
-/// What is known of an extended instruction set.
+/// An extended instruction set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExtSet {
     /// GLSL.std.450.
@@ -33,23 +33,23 @@ pub enum ExtSet {
     OpenCl,
     /// Debug information and other notes: nothing is executed.
     Note,
-    /// Nothing.
+    /// An unknown set.
     Other,
 }
 
-/// What an instruction of an extended set does with the memory behind a pointer.
+/// The effect of an extended instruction on the memory behind a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExtPointer {
     /// It writes the object.
     Writes,
-    /// It writes some of the objects of which the pointer leads to one, as a vector.
+    /// It writes some of the objects at the pointer, like a vector.
     WritesVector,
-    /// It reads, there or beside.
+    /// It reads the object or its neighbors.
     Reads,
 }
 
-/// The instructions of OpenCL.std and GLSL.std.450 that have a pointer: set, number, which operand behind the number it
-/// is, and what is done with it.
+/// The instructions of OpenCL.std and GLSL.std.450 with a pointer operand: set, number, index of the operand behind the
+/// number, and effect.
 const POINTERS: [(ExtSet, u32, usize, ExtPointer); 24] = {
     use ExtPointer::{Reads, Writes, WritesVector};
     use ExtSet::{Glsl, OpenCl};
@@ -85,7 +85,7 @@ const POINTERS: [(ExtSet, u32, usize, ExtPointer); 24] = {
 const PRINTF: u32 = 184;
 
 impl ExtSet {
-    /// Returns what is known of the set with an import name.
+    /// Returns the set with an import name.
     pub fn named(name: &str) -> ExtSet {
         match name {
             "GLSL.std.450" => ExtSet::Glsl,
@@ -102,8 +102,8 @@ impl ExtSet {
         import.and_then(|i| i.string(0)).map_or(ExtSet::Other, |(name, _)| ExtSet::named(&name))
     }
 
-    /// Returns what an instruction of the set does with an operand that is a pointer, counted from the first behind the
-    /// number. `None`: nothing is known of it.
+    /// Returns the effect of an instruction on a pointer operand, counted from the first behind the number. `None` if
+    /// it is not known.
     pub fn pointer(self, number: u32, operand: usize) -> Option<ExtPointer> {
         if (self, number) == (ExtSet::OpenCl, PRINTF) {
             return Some(ExtPointer::Reads);
@@ -113,12 +113,12 @@ impl ExtSet {
     }
 }
 
-/// The extended instruction sets of a module: few.
+/// The extended instruction sets of a module, of which there are few.
 #[derive(Clone, Debug)]
 pub struct ExtSets(Vec<(Id, ExtSet)>);
 
 impl ExtSets {
-    /// Finds those that a module imports.
+    /// Finds the sets that a module imports.
     pub fn new(module: &Module) -> ExtSets {
         let imports = module.globals_with(Op::ExtInstImport).map(|r| module.inst(r));
         ExtSets(imports.filter_map(|i| Some((i.result?, ExtSet::named(&i.string(0)?.0)))).collect())
@@ -130,18 +130,19 @@ impl ExtSets {
         of.map_or(ExtSet::Other, |s| s.1)
     }
 
-    /// Returns whether an instruction is a note: it is not executed.
+    /// Returns true if an instruction is a note, which is not executed.
     pub fn is_note(&self, inst: &Inst) -> bool {
         inst.op.is_ext_inst() && self.of(inst) == ExtSet::Note
     }
 
-    /// Returns the memory that an instruction may write itself: for a call, none.
+    /// Returns the memory that an instruction may write itself; a call does not write itself.
     pub fn written(&self, module: &Module, inst: &Inst) -> Written {
         if inst.op.is_ext_inst() { extended(module, inst, self.of(inst)) } else { of_core(inst) }
     }
 }
 
-/// Returns the memory that an instruction may write itself: for a call, none. Who asks for many has [`ExtSets::written`].
+/// Returns the memory that an instruction may write itself; a call does not write itself. For many instructions,
+/// [`ExtSets::written`] is faster.
 pub fn written(module: &Module, inst: &Inst) -> Written {
     if inst.op.is_ext_inst() { extended(module, inst, ExtSet::of(module, inst)) } else { of_core(inst) }
 }
@@ -194,28 +195,29 @@ fn extended(module: &Module, inst: &Inst, set: ExtSet) -> Written {
                 let ty = module.type_of(id).and_then(|t| module.def_inst(t));
                 ty.is_some_and(|t| matches!(t.op, Op::TypePointer | Op::TypeUntypedPointerKHR))
             };
-            // Of a set that is not known, each word may be an id.
+            // In an unknown set, each word may be an id.
             let mut ids = inst.operands.iter().skip(2).filter_map(|o| o.id().or_else(|| Id::new(o.word())));
             if ids.any(is_pointer) { Written::Anything } else { Written::Nothing }
         }
     }
 }
 
-/// Returns whether an instruction orders accesses of memory: what is read behind it may be what others wrote before.
+/// Returns true if an instruction orders accesses of memory: reads behind it may see earlier writes of other
+/// invocations.
 pub fn orders_memory(op: Op) -> bool {
     op.info().is_none_or(|i| i.class == Class::Atomic || i.effects.any(Effects::BARRIER))
 }
 
-/// What memory operands or image operands say of a read.
+/// The properties of a read from its memory operands or image operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReadAccess {
-    /// Somebody else than the module's invocations may write there, at any time.
+    /// Others than the module's invocations may write the memory at any time.
     pub volatile: bool,
-    /// It is ordered with what other invocations do, by barriers and atomics.
+    /// The read is ordered with accesses of other invocations by barriers and atomics.
     pub non_private: bool,
 }
 
-/// Returns what the operands of a load, of a copy, or of a read of an image say.
+/// Returns the properties of a load, of a copy, or of a read of an image.
 pub fn read_access(inst: &Inst) -> ReadAccess {
     let memory = |mask: u32| {
         let mask = MemoryAccess(mask);
@@ -239,7 +241,7 @@ pub fn read_access(inst: &Inst) -> ReadAccess {
     }
 }
 
-/// The memory operands of a copy's source: the second, or the only ones, which begin at operand `at`.
+/// Returns the memory operands of a copy's source: the second, or the only ones, which begin at operand `at`.
 fn source_mask(inst: &Inst, at: usize) -> u32 {
     let first = MemoryOperands::at(inst, at);
     inst.word(first.end.max(at + 1)).unwrap_or(first.mask.0)
@@ -251,7 +253,8 @@ mod tests {
     use crate::grammar::ext_inst_set;
     use crate::text;
 
-    /// The numbers of the table are those of the instructions that its comments name, and none with a pointer is missing.
+    /// The numbers of the table are those of the instructions that its comments name, and the table has every
+    /// instruction with a pointer.
     #[test]
     fn the_table_has_the_instructions_with_pointers() {
         let named = [

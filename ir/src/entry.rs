@@ -1,4 +1,4 @@
-//! Entry points, their execution modes, and which functions call which.
+//! Entry points, their execution modes, and the call graph.
 
 use crate::cfg::Graph;
 use crate::constant::{Const, Constants};
@@ -13,11 +13,11 @@ use crate::spv::{BuiltIn, ExecutionMode, ExecutionModel};
 pub enum Extent {
     /// A literal of `LocalSize`.
     Literal(u32),
-    /// A constant, specialisable or not.
+    /// A constant, which may be specializable.
     Constant(Id),
 }
 
-/// Where a workgroup size comes from.
+/// The origin of a workgroup size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SizeSource {
     /// `OpExecutionMode LocalSize`.
@@ -28,19 +28,19 @@ pub enum SizeSource {
     BuiltIn,
 }
 
-/// A workgroup size as the module says it.
+/// A workgroup size of the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkgroupSize {
     /// x, y and z.
     pub extents: [Extent; 3],
-    /// What says so.
+    /// Its origin.
     pub source: SizeSource,
     /// The mode, or the instruction that makes the constant.
     pub at: InstRef,
 }
 
 impl WorkgroupSize {
-    /// The sizes as far as they are known.
+    /// Returns the sizes as far as they are known.
     pub fn values(&self, constants: &Constants) -> [Const; 3] {
         self.extents.map(|e| match e {
             Extent::Literal(n) => Const::Fixed(u64::from(n)),
@@ -71,25 +71,25 @@ pub struct EntryPoint {
     pub name: String,
     /// The variables of its interface.
     pub interface: Vec<Id>,
-    /// The workgroup size, if something says it.
+    /// The workgroup size, if it is specified.
     pub workgroup_size: Option<WorkgroupSize>,
     /// All its modes, in file order.
     pub modes: Vec<Mode>,
 }
 
 impl EntryPoint {
-    /// The first mode of this kind.
+    /// Returns the first mode of this kind.
     pub fn mode(&self, mode: ExecutionMode) -> Option<Mode> {
         self.modes.iter().copied().find(|m| m.mode == mode)
     }
 
-    /// Returns the workgroup size that an execution mode says, which the built-in replaces where there is one.
+    /// Returns the workgroup size of an execution mode, which a built-in overrides.
     pub fn size_of_modes(&self, module: &Module) -> Option<WorkgroupSize> {
         self.modes.iter().find_map(|m| mode_size(module, *m))
     }
 }
 
-/// The entry points of a module, in file order.
+/// Returns the entry points of a module, in file order.
 pub fn entry_points(module: &Module, decorations: &Decorations) -> Vec<EntryPoint> {
     let mut modes: FxHashMap<Id, Vec<Mode>> = FxHashMap::default();
     for &r in &module.globals {
@@ -144,12 +144,13 @@ fn mode_size(module: &Module, mode: Mode) -> Option<WorkgroupSize> {
     Some(WorkgroupSize { extents: extents(module.inst(mode.at), 2)?, source, at: mode.at })
 }
 
-/// How a function gets to run.
+/// The kind of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CallKind {
     /// `OpFunctionCall`.
     Direct,
-    /// The instruction runs it: a decode, reduce or per-element function, a kernel enqueued, a function pointer taken.
+    /// An instruction calls the function implicitly: a decode, reduce or per-element function, an enqueued kernel, a
+    /// function pointer.
     Callback,
     /// A word of an instruction beyond the grammar, which may be the function's id.
     Possible,
@@ -162,11 +163,11 @@ pub struct Call {
     pub at: InstRef,
     /// The function called, as an index into [`Module::functions`].
     pub callee: usize,
-    /// How.
+    /// The kind of the call.
     pub kind: CallKind,
 }
 
-/// Which functions call which. Functions are named by their index in [`Module::functions`].
+/// The call graph. Functions are named by their index in [`Module::functions`].
 #[derive(Clone, Debug)]
 pub struct CallGraph {
     by_id: FxHashMap<Id, usize>,
@@ -175,7 +176,7 @@ pub struct CallGraph {
 }
 
 impl CallGraph {
-    /// The calls of all functions.
+    /// Collects the calls of all functions.
     pub fn new(module: &Module) -> CallGraph {
         let ids = module.functions.iter().enumerate().rev();
         let by_id: FxHashMap<_, _> = ids.filter_map(|(i, f)| Some((module.inst(f.def).result?, i))).collect();
@@ -188,27 +189,27 @@ impl CallGraph {
         CallGraph { by_id, graph: Graph::new(calls.len(), &edges), calls }
     }
 
-    /// The index of the function with this id.
+    /// Returns the index of the function with this id.
     pub fn function(&self, id: Id) -> Option<usize> {
         self.by_id.get(&id).copied()
     }
 
-    /// The calls in a function, in file order.
+    /// Returns the calls in a function, in file order.
     pub fn calls(&self, function: usize) -> &[Call] {
         &self.calls[function]
     }
 
-    /// The functions that a function calls, each once.
+    /// Returns the functions that a function calls, each once.
     pub fn callees(&self, function: usize) -> &[usize] {
         self.graph.successors(function)
     }
 
-    /// The functions that call a function, ascending.
+    /// Returns the functions that call a function, ascending.
     pub fn callers(&self, function: usize) -> &[usize] {
         self.graph.predecessors(function)
     }
 
-    /// These functions and all that they call, directly or not, ascending.
+    /// Returns these functions and all that they call, directly or indirectly, ascending.
     pub fn reachable(&self, from: impl IntoIterator<Item = usize>) -> Vec<usize> {
         let mut work: Vec<usize> = from.into_iter().collect();
         let mut found = vec![false; self.calls.len()];
@@ -220,8 +221,7 @@ impl CallGraph {
         (0..found.len()).filter(|f| found[*f]).collect()
     }
 
-    /// The functions that call themselves, directly or through others, ascending. Calls that are only possible don't
-    /// count.
+    /// Returns the functions that call themselves, directly or through others, ascending. Possible calls don't count.
     pub fn recursive(&self) -> Vec<usize> {
         let certain = |c: &&Call| c.kind != CallKind::Possible;
         let calls = self.calls.iter().enumerate();
@@ -234,7 +234,7 @@ impl CallGraph {
     }
 }
 
-/// The calls in a function; `named` are the functions and the constants that point to them.
+/// Returns the calls in a function; `named` has the functions and the constants that point to them.
 fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>, named: &IdSet) -> Vec<Call> {
     let mut found = Vec::new();
     for block in &function.blocks {
@@ -278,8 +278,8 @@ fn calls_of(
     }
 }
 
-/// Returns true if an instruction takes no function and no pointer to one: it reads memory, computes with numbers or
-/// branches.
+/// Returns true if an instruction does not take a function or a pointer to one: it reads memory, computes with numbers
+/// or branches.
 fn names_none(inst: &Inst) -> bool {
     let computes = matches!(inst.op.0, 109..=116 | 118..=119 | 126..=152 | 154..=168 | 170..=191 | 194..=205);
     let branches = matches!(inst.op.0, 246..=251);
@@ -287,7 +287,7 @@ fn names_none(inst: &Inst) -> bool {
     (computes || branches || reads) && !inst.opaque
 }
 
-/// The function that a constant function pointer stands for, or the id itself.
+/// Returns the function of a constant function pointer, or the id itself.
 fn behind_pointer(module: &Module, id: Id) -> Id {
     let inst = module.def_inst(id).filter(|i| i.op == Op::ConstantFunctionPointerINTEL);
     inst.and_then(|i| i.id(0)).unwrap_or(id)

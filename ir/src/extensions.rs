@@ -1,4 +1,4 @@
-//! The SPIR-V extensions for cooperative matrices and for what matrices are made of, with their capabilities.
+//! The SPIR-V extensions for cooperative matrices and their component types, with their capabilities.
 
 use crate::spv::Capability as C;
 use crate::types::Scalar;
@@ -6,7 +6,7 @@ use crate::types::Scalar;
 /// An extension.
 struct Extension {
     name: &'static str,
-    /// True if it is about matrices as such.
+    /// True if it is an extension for matrices.
     matrices: bool,
     capabilities: &'static [C],
 }
@@ -74,7 +74,7 @@ pub fn capabilities_of(name: &str) -> &'static [C] {
     EXTENSIONS.iter().find(|e| e.name == name).map_or(&[], |e| e.capabilities)
 }
 
-/// Returns the capability that matrices of a component type need besides, if there is one.
+/// Returns the additional capability that matrices of a component type need, if there is one.
 pub fn capability_of_component(component: Scalar) -> Option<C> {
     match component {
         Scalar::BF16 => Some(C::BFloat16CooperativeMatrixKHR),
@@ -84,12 +84,12 @@ pub fn capability_of_component(component: Scalar) -> Option<C> {
     }
 }
 
-/// Returns whether an extension is one for matrices.
+/// Returns true if an extension is one for matrices.
 pub fn is_matrix_extension(name: &str) -> bool {
     EXTENSIONS.iter().any(|e| e.matrices && e.name == name)
 }
 
-/// Returns whether a capability is one for matrices: of an extension for them, or for matrices of some component type.
+/// Returns true if a capability is one for matrices: of an extension for them, or for matrices of some component type.
 pub fn is_matrix_capability(capability: C) -> bool {
     let of_components = [C::BFloat16CooperativeMatrixKHR, C::Float8CooperativeMatrixEXT, C::Int4CooperativeMatrixINTEL];
     of_components.contains(&capability) || EXTENSIONS.iter().any(|e| e.matrices && e.capabilities.contains(&capability))

@@ -1,9 +1,9 @@
-//! The SPIR-V grammar: which operands an opcode takes, which parameters an enumerant adds, and their names.
+//! The SPIR-V grammar: the operands of opcodes, the parameters of enumerants, and the names of both.
 //!
-//! `coop-grammar` generates the tables in `grammar/tables.rs` from rspirv's (SPIR-V SDK 1.4.341), from what those
-//! lack (`lab/grammar/src/supplement.rs`), and from the class and effects of each opcode
-//! (`lab/grammar/src/properties.rs`). Look-ups by opcode are one array access. What the tables don't know is not an
-//! error anywhere: see [`crate::binary`].
+//! `coop-grammar` generates the tables in `grammar/tables.rs` from rspirv's (SPIR-V SDK 1.4.341), from a supplement for
+//! what those lack (`lab/grammar/src/supplement.rs`), and from the class and effects of each opcode
+//! (`lab/grammar/src/properties.rs`). Look-ups by opcode are one array access. An opcode or enumerant that the tables
+//! lack is never an error: see [`crate::binary`].
 
 mod properties;
 #[rustfmt::skip]
@@ -48,7 +48,7 @@ pub struct OpInfo {
     pub extensions: &'static [&'static str],
     /// The section of the specification that it belongs to.
     pub class: Class,
-    /// What it does besides computing its result.
+    /// Its effects besides computing the result.
     pub effects: Effects,
 }
 
@@ -81,13 +81,13 @@ pub struct ExtInstInfo {
 /// The invocations that execute an instruction together, to exchange values or to wait for each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExecutionScope {
-    /// Those of the scope instance that this operand names, counted without result type and result.
+    /// The invocations of the scope in this operand, counted without result type and result.
     Operand(usize),
-    /// Those of the subgroup: no operand says so.
+    /// The invocations of the subgroup; there is no scope operand.
     Subgroup,
 }
 
-/// What is asked of every instruction.
+/// The properties of an opcode that are needed for every instruction.
 struct Traits {
     has_type: bool,
     has_result: bool,
@@ -100,12 +100,12 @@ struct Traits {
     group: Option<GroupOp>,
     /// 0 for `None`, 1 for `ExecutionScope::Subgroup`, 2 and more for an operand.
     execution: u8,
-    /// Where the words without result type and result are so many, `most` of 255 being any number, and by a multiple of
-    /// `step` more than the least, ...
+    /// If the number of words without result type and result is between `least` and `most` (255 is unbounded), and
+    /// exceeds `least` by a multiple of `step`, ...
     least: u8,
     most: u8,
     step: u8,
-    /// ... each is an operand: as many as this are ids, and what follows are literal numbers.
+    /// ... each word is an operand: this many ids, then literal numbers.
     ids: u8,
 }
 
@@ -152,17 +152,17 @@ pub enum Class {
     Type,
 }
 
-/// What an instruction does besides computing its result: a set.
+/// The effects of an instruction besides computing its result: a set.
 ///
-/// This is what the opcode alone tells. An [`Op::ExtInst`] has no effects here, and a load that is `Volatile` has no
-/// more than another.
+/// These are the effects that follow from the opcode. An [`Op::ExtInst`] has no effects here, and a load with
+/// `Volatile` has the same as another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Effects(u8);
 
 impl Effects {
-    /// None at all.
+    /// No effects.
     pub const NONE: Effects = Effects(0);
-    /// Reads memory or an image, or what else may change between two executions.
+    /// Reads memory or an image, or something else that may change between two executions.
     pub const READS: Effects = Effects(1);
     /// Writes memory, an image or an output.
     pub const WRITES: Effects = Effects(2);
@@ -175,12 +175,12 @@ impl Effects {
     /// Calls functions, which have effects of their own.
     pub const CALLS: Effects = Effects(32);
 
-    /// Returns whether one of `others` is in the set.
+    /// Returns true if one of `others` is in the set.
     pub const fn any(self, others: Effects) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// Returns whether the set is empty.
+    /// Returns true if the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -202,19 +202,19 @@ impl std::fmt::Debug for Effects {
 }
 
 impl Op {
-    /// The table row, or `None` for an opcode that the grammar does not know.
+    /// Returns the table row, or `None` for an opcode that the grammar does not know.
     #[inline]
     pub fn info(self) -> Option<&'static OpInfo> {
         let slot = *OP_INDEX.get(usize::from(self.0))?;
         OPS.get(usize::from(slot))
     }
 
-    /// The name without the leading `Op`, or `None`.
+    /// Returns the name without the leading `Op`, or `None`.
     pub fn name(self) -> Option<&'static str> {
         self.info().map(|i| i.name)
     }
 
-    /// The opcode of a name without the leading `Op`; the second names of renamed instructions count too.
+    /// Returns the opcode with a name without the leading `Op`; second names of renamed instructions are included.
     pub fn from_name(name: &str) -> Option<Op> {
         use std::sync::LazyLock;
         static BY_NAME: LazyLock<crate::hash::FxHashMap<&'static str, Op>> = LazyLock::new(|| {
@@ -230,8 +230,8 @@ impl Op {
         TRAITS.get(usize::from(slot))
     }
 
-    /// Where the words of an instruction, all but the first, begin with a result type and a result as they must: what
-    /// those are, and the rest. Of an unknown opcode all is rest.
+    /// Splits off result type and result from the words of an instruction without the first one, if they are there as
+    /// they must be. Of an unknown opcode there are none.
     #[inline]
     pub(crate) fn split(self, words: &[u32]) -> Option<(Option<u32>, Option<u32>, &[u32])> {
         match (self.has_type_and_result(), words) {
@@ -243,14 +243,14 @@ impl Op {
         }
     }
 
-    /// Returns whether the instruction has a result type, and whether it has a result.
+    /// Returns true for the first value if the instruction has a result type, for the second if it has a result.
     #[inline]
     pub fn has_type_and_result(self) -> (bool, bool) {
         self.traits().map_or((false, false), |t| (t.has_type, t.has_result))
     }
 
-    /// Where each of so many words, without result type and result, is an operand: how many of them are ids; what
-    /// follows those are literal numbers. `None` where it takes more than the opcode to say what the words are.
+    /// Returns how many of so many words, without result type and result, are ids, if each word is an operand; the
+    /// others are literal numbers. `None` if it takes more than the opcode to decode the words.
     #[inline]
     pub(crate) fn plain_operands(self, words: usize) -> Option<usize> {
         let t = self.traits()?;
@@ -266,13 +266,13 @@ impl Op {
         self.traits().is_some_and(|t| t.is_type)
     }
 
-    /// Returns true if the instruction makes a constant, specialisable or not (`OpUndef` is not one).
+    /// Returns true if the instruction makes a constant, specializable or not (`OpUndef` is not one).
     #[inline]
     pub fn is_constant(self) -> bool {
         self.traits().is_some_and(|t| t.is_constant)
     }
 
-    /// Returns true if the instruction makes a constant that can be specialised, or one of such.
+    /// Returns true if the instruction makes a constant that can be specialized, or one of such.
     #[inline]
     pub fn is_spec_constant(self) -> bool {
         self.traits().is_some_and(|t| t.is_spec_constant)
@@ -284,28 +284,28 @@ impl Op {
         self.traits().is_some_and(|t| t.has_scopes)
     }
 
-    /// Returns whether the instruction is about cooperative matrices, tensor layouts or views whatever its operands are:
+    /// Returns true if the instruction is for cooperative matrices, tensor layouts or views whatever its operands are:
     /// a capability for them enables it.
     #[inline]
     pub fn is_matrix_op(self) -> bool {
-        // No instruction of the core is, and most instructions are of the core.
+        // Most instructions are core instructions, and none of those is.
         self.0 >= Op::TypeCooperativeMatrixKHR.0
             && self.info().is_some_and(|i| i.capabilities.iter().any(|c| crate::extensions::is_matrix_capability(*c)))
     }
 
-    /// Returns whether the instruction is one of SPV_NV_cooperative_matrix, the first extension of all.
+    /// Returns true if the instruction is one of SPV_NV_cooperative_matrix, the oldest extension.
     #[inline]
     pub fn is_nv_matrix_op(self) -> bool {
         (Op::TypeCooperativeMatrixNV.0..=Op::CooperativeMatrixLengthNV.0).contains(&self.0)
     }
 
-    /// Returns whether the instruction is one of SPV_INTEL_joint_matrix.
+    /// Returns true if the instruction is one of SPV_INTEL_joint_matrix.
     #[inline]
     pub fn is_intel_matrix_op(self) -> bool {
         self.is_matrix_op() && self.info().is_some_and(|i| i.extensions.contains(&"SPV_INTEL_joint_matrix"))
     }
 
-    /// Returns whether `OpSpecConstantOp` takes the instruction as its operation in a module with these capabilities.
+    /// Returns true if `OpSpecConstantOp` takes the instruction as its operation in a module with these capabilities.
     pub fn is_specializable(self, has: impl Fn(Capability) -> bool) -> bool {
         use Capability as C;
         match self {
@@ -347,7 +347,7 @@ impl Op {
             | Op::SLessThanEqual
             | Op::UGreaterThanEqual
             | Op::SGreaterThanEqual
-            // SPV_NV_cooperative_matrix adds the one; compilers and consumers have the other as well.
+            // SPV_NV_cooperative_matrix adds only one of these; compilers and consumers use the other as well.
             | Op::CooperativeMatrixLengthNV
             | Op::CooperativeMatrixLengthKHR => true,
             Op::QuantizeToF16 => has(C::Shader),
@@ -379,8 +379,9 @@ impl Op {
         }
     }
 
-    /// The invocations that execute the instruction together: those of group and subgroup instructions and of control barriers.
-    /// `None` for what each invocation does by itself, and for matrices, whose types say their scope.
+    /// Returns the invocations that execute the instruction together: those of group and subgroup instructions and of
+    /// control barriers. `None` for instructions that each invocation executes by itself, and for matrices, whose types
+    /// have the scope.
     #[inline]
     pub fn execution_scope(self) -> Option<ExecutionScope> {
         match self.traits()?.execution {
@@ -396,13 +397,13 @@ impl Op {
         self.traits().is_some_and(|t| t.is_atomic)
     }
 
-    /// Returns whether the instruction is one of an extended set.
+    /// Returns true if the instruction is one of an extended set.
     #[inline]
     pub fn is_ext_inst(self) -> bool {
         matches!(self, Op::ExtInst | Op::ExtInstWithForwardRefsKHR)
     }
 
-    /// Returns true if the instruction is only about source positions.
+    /// Returns true if the instruction is only a source position.
     #[inline]
     pub fn is_line(self) -> bool {
         matches!(self, Op::Line | Op::NoLine)
@@ -430,13 +431,13 @@ impl Kind {
         matches!(self, Kind::IdRef | Kind::IdScope | Kind::IdMemorySemantics | Kind::IdResult | Kind::IdResultType)
     }
 
-    /// The enumerant with this value (for masks: with this one bit).
+    /// Returns the enumerant with this value (for masks: with this one bit).
     pub fn enumerant(self, value: u32) -> Option<&'static Enumerant> {
         let rows = self.enumerants()?;
         rows.binary_search_by_key(&value, |e| e.value).ok().map(|i| &rows[i])
     }
 
-    /// The enumerant with this name; second names of renamed ones count too.
+    /// Returns the enumerant with this name; second names of renamed ones are included.
     pub fn enumerant_named(self, name: &str) -> Option<u32> {
         use std::sync::LazyLock;
         type ByName = crate::hash::FxHashMap<(Kind, &'static str), u32>;
@@ -450,7 +451,7 @@ impl Kind {
     }
 }
 
-/// The capabilities that a capability declares implicitly, through others as well; not itself.
+/// Returns the capabilities that a capability implies, directly or through others, without itself.
 pub fn implied_capabilities(capability: Capability) -> Vec<Capability> {
     let mut all = vec![capability];
     let mut at = 0;
@@ -462,13 +463,13 @@ pub fn implied_capabilities(capability: Capability) -> Vec<Capability> {
     all.split_off(1)
 }
 
-/// The names that opcodes (`None`) and enumerants have besides those in the tables: text may carry either.
+/// Returns the second names of opcodes (`None`) and enumerants: text may have either name.
 pub fn second_names() -> impl Iterator<Item = (Option<Kind>, u32, &'static str)> {
     ALIASES.iter().copied()
 }
 
-/// The table of an extended instruction set by its import name, where one is known. `NonSemantic.Shader.DebugInfo` is
-/// matched without its revision: later ones only add instructions.
+/// Returns the table of an extended instruction set by its import name, if there is one. `NonSemantic.Shader.DebugInfo`
+/// is matched without its revision: later ones only add instructions.
 pub fn ext_inst_set(import: &str) -> Option<&'static [ExtInstInfo]> {
     match import {
         "GLSL.std.450" => Some(GLSL_STD_450),

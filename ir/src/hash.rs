@@ -1,7 +1,7 @@
 //! Hash maps and sets of the workspace: FxHash, which is fast for ids.
 //!
-//! Nothing that is written may depend on the order in which they give out what they hold. So tests choose that order: with the
-//! feature `hash-seed`, `with_seed` makes the maps of a thread hash from another beginning. Without it there is one order.
+//! No output may depend on their iteration order. Tests vary that order: with the feature `hash-seed`, `with_seed`
+//! changes the seed of a thread's maps. Without the feature there is one order.
 
 pub use rustc_hash::FxHasher;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ pub type FxHashMap<K, V> = HashMap<K, V, State>;
 /// A set by FxHash.
 pub type FxHashSet<K> = HashSet<K, State>;
 
-/// Where a map's hashes begin.
+/// The seed of a map's hashes.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     #[cfg(feature = "hash-seed")]
@@ -25,7 +25,7 @@ thread_local! {
     static SEED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Runs `f` with maps that this thread makes on another seed; 0 is the one that they have otherwise.
+/// Runs `f` with another seed for the maps that this thread makes; 0 is the usual one.
 #[cfg(feature = "hash-seed")]
 pub fn with_seed<R>(seed: usize, f: impl FnOnce() -> R) -> R {
     let before = SEED.replace(seed);

@@ -3,7 +3,7 @@
 use crate::hash::FxHashMap;
 use crate::{Id, Inst, Module, Operand};
 
-/// Returns whether `b` is `a` with its ids renamed one to one. The bound does not count.
+/// Returns true if `b` is `a` with its ids renamed one to one. The bound does not count.
 pub fn isomorphic(a: &Module, b: &Module) -> bool {
     let (mut to, mut from) = (FxHashMap::default(), FxHashMap::default());
     let mut same_id = |a: Id, b: Id| *to.entry(a).or_insert(b) == b && *from.entry(b).or_insert(a) == a;

@@ -2,7 +2,7 @@
 
 use crate::grammar::Op;
 use crate::hash::{FxHashMap, FxHashSet};
-use crate::spv::Capability;
+use crate::spv::{AddressingModel, Capability, MemoryModel};
 use smallvec::SmallVec;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -121,8 +121,8 @@ pub struct Inst {
     /// Where it was read: offset in words from the start of the file. Instructions that a pass makes carry the
     /// origin of what they stand for, or none.
     pub origin: Option<NonZeroU32>,
-    /// True if part of it is beyond the grammar: an unknown opcode, an unknown enumerant, or more words than known.
-    /// The words in question are kept as [`Operand::Word`], and any of them may in truth be an id.
+    /// True if part of it is beyond the grammar: an unknown opcode, an unknown enumerant, or surplus words. The words
+    /// in question are kept as [`Operand::Word`], and any of them may be an id.
     pub opaque: bool,
 }
 
@@ -265,7 +265,7 @@ pub struct Block {
 /// A function.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// What stands between the previous function and this one: source positions, as a rule.
+    /// The instructions between the previous function and this one: usually source positions.
     pub lead: Vec<InstRef>,
     /// The `OpFunction`.
     pub def: InstRef,
@@ -439,7 +439,7 @@ impl IdSet {
     /// Ids from here on have no bits.
     const DENSE: u32 = 1 << 22;
 
-    /// Returns whether `id` is in the set.
+    /// Returns true if `id` is in the set.
     #[inline]
     pub fn contains(&self, id: Id) -> bool {
         let n = id.get();
@@ -474,7 +474,7 @@ pub struct Module {
     pub globals: Vec<InstRef>,
     /// The functions, in file order.
     pub functions: Vec<Function>,
-    /// What follows the last function: nothing, as a rule.
+    /// The instructions after the last function: usually none.
     pub trailing: Vec<InstRef>,
     insts: Vec<Inst>,
     defs: IdMap<InstRef>,
@@ -505,39 +505,41 @@ impl Module {
         }
     }
 
-    /// Sets how many instructions the module may come to have: what makes them asks [`Module::is_full`] now and then.
+    /// Sets the most instructions that the module may have: passes that add many check [`Module::is_full`] now and
+    /// then.
     pub fn set_most(&mut self, insts: usize) {
         self.most = insts;
     }
 
-    /// Returns how many instructions the module may come to have.
+    /// Returns the most instructions that the module may have.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// Returns whether more instructions were made than [`Module::set_most`] said, those that are gone included.
+    /// Returns true if more instructions were made than [`Module::set_most`] allows, including removed ones.
     pub fn is_full(&self) -> bool {
         self.insts.len() > self.most
     }
 
-    /// The instruction behind a handle.
+    /// Returns the instruction of a handle.
     #[inline]
     pub fn inst(&self, r: InstRef) -> &Inst {
         &self.insts[r.index()]
     }
 
-    /// The instruction behind a handle, to change. Its result must stay what it is: use [`Module::replace`] else.
+    /// Returns the instruction of a handle, for changes. Its result must stay the same: otherwise use
+    /// [`Module::replace`].
     pub fn inst_mut(&mut self, r: InstRef) -> &mut Inst {
         self.edits += 1;
         &mut self.insts[r.index()]
     }
 
-    /// Puts an instruction into the arena, in no list yet. The first definition of an id counts.
+    /// Adds an instruction to the arena, but to no list yet. The first definition of an id counts.
     pub fn add(&mut self, inst: Inst) -> InstRef {
         self.append(inst)
     }
 
-    /// The same, made where it stays.
+    /// Does the same, and makes the instruction in place.
     #[inline(always)]
     fn append(&mut self, inst: Inst) -> InstRef {
         self.edits += 1;
@@ -549,7 +551,7 @@ impl Module {
         r
     }
 
-    /// As [`Module::add`], for an instruction whose operands are made where they stay.
+    /// Like [`Module::add`], for an instruction whose operands are made in place.
     #[inline]
     pub(crate) fn add_with(&mut self, inst: Inst, operands: impl FnOnce(&mut OperandList)) -> InstRef {
         let r = self.append(inst);
@@ -559,7 +561,7 @@ impl Module {
         r
     }
 
-    /// Puts another instruction behind a handle, wherever that is listed.
+    /// Replaces the instruction of a handle, wherever that is listed.
     pub fn replace(&mut self, r: InstRef, inst: Inst) {
         self.edits += 1;
         let old = self.insts[r.index()].result;
@@ -576,7 +578,7 @@ impl Module {
         self.insts[r.index()] = inst;
     }
 
-    /// Says that an instruction is gone from all lists, so that its id is free of a definition.
+    /// Records that an instruction was removed from all lists, so that its id is not defined any more.
     pub fn forget(&mut self, r: InstRef) {
         self.edits += 1;
         if let Some(id) = self.insts[r.index()].result
@@ -586,48 +588,50 @@ impl Module {
         }
     }
 
-    /// The instruction that defines `id`.
+    /// Returns the instruction that defines `id`.
     #[inline]
     pub fn def(&self, id: Id) -> Option<InstRef> {
         self.defs.get(id).copied()
     }
 
-    /// The instruction that defines `id`.
+    /// Returns the instruction that defines `id`.
     #[inline]
     pub fn def_inst(&self, id: Id) -> Option<&Inst> {
         self.def(id).map(|r| self.inst(r))
     }
 
-    /// The type of the value `id`.
+    /// Returns the type of the value `id`.
     #[inline]
     pub fn type_of(&self, id: Id) -> Option<Id> {
         self.def_inst(id)?.ty
     }
 
-    /// An id that nothing uses yet.
+    /// Returns an unused id.
     pub fn fresh_id(&mut self) -> Id {
         let id = Id::new(self.header.bound.max(1)).unwrap_or_else(|| unreachable!("at least 1"));
         self.header.bound = id.get() + 1;
         id
     }
 
-    /// Counts the edits: an analysis made at another count is stale.
+    /// Returns the number of edits: an analysis made at another number is stale.
     pub fn edits(&self) -> u64 {
         self.edits
     }
 
-    /// How many instructions the arena holds, also those in no list: what a table indexed by [`InstRef::index`] needs.
+    /// Returns the number of instructions in the arena, including those in no list: the size of a table indexed by
+    /// [`InstRef::index`].
     pub fn arena_len(&self) -> usize {
         self.insts.len()
     }
 
-    /// Every listed instruction, in file order.
+    /// Returns every listed instruction, in file order.
     pub fn all(&self) -> impl Iterator<Item = InstRef> + '_ {
         let functions = self.functions.iter().flat_map(Function::insts);
         self.globals.iter().copied().chain(functions).chain(self.trailing.iter().copied())
     }
 
-    /// Calls `f` with every instruction of every block in file order; labels and what precedes them are left out.
+    /// Calls `f` with every instruction of every block in file order; labels and the instructions before them are left
+    /// out.
     #[inline]
     pub fn in_blocks<'a>(&'a self, mut f: impl FnMut(InstRef, &'a Inst)) {
         for function in &self.functions {
@@ -639,12 +643,12 @@ impl Module {
         }
     }
 
-    /// A table indexed by id of the right size for this module.
+    /// Returns a table indexed by id of the right size for this module.
     pub fn id_map<T>(&self) -> IdMap<T> {
         IdMap::with_limit(self.defs.limit.min(self.header.bound))
     }
 
-    /// The capabilities that the module declares, in order.
+    /// Returns the capabilities that the module declares, in order.
     pub fn capabilities(&self) -> impl Iterator<Item = Capability> + '_ {
         self.globals_with(Op::Capability).filter_map(|r| self.inst(r).enumerant(0))
     }
@@ -654,17 +658,23 @@ impl Module {
         self.capabilities().any(|c| c == capability)
     }
 
-    /// Returns true if the module may use what `capability` enables: it declares that, or another that implies it.
+    /// Returns true if the module may use the features of `capability`: it declares that, or another that implies it.
     pub fn enables(&self, capability: Capability) -> bool {
         self.capabilities().any(|c| c == capability || crate::grammar::implied_capabilities(c).contains(&capability))
     }
 
-    /// Returns true if the module holds OpenCL kernels and no shaders, by its capabilities.
+    /// Returns true if the module has OpenCL kernels and no shaders, by its capabilities.
     pub fn is_kernel(&self) -> bool {
         self.enables(Capability::Kernel) && !self.enables(Capability::Shader)
     }
 
-    /// The global instructions with this opcode.
+    /// Returns the addressing model and the memory model, if the module declares them.
+    pub fn memory_model(&self) -> Option<(AddressingModel, MemoryModel)> {
+        let inst = self.globals_with(Op::MemoryModel).next().map(|r| self.inst(r))?;
+        inst.enumerant(0).zip(inst.enumerant(1))
+    }
+
+    /// Returns the global instructions with this opcode.
     pub fn globals_with(&self, op: Op) -> impl Iterator<Item = InstRef> + '_ {
         self.globals.iter().copied().filter(move |r| self.inst(*r).op == op)
     }

@@ -1,14 +1,14 @@
-//! The name that somebody may have meant.
+//! Suggests a known name for a misspelled one.
 
 use std::fmt;
 
-/// The name that is nearest to one that is none of them, if any is near.
+/// Returns the known name that is nearest to an unknown one, if any is near.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.into_iter().map(|k| (distance(name, k), k));
     scored.min_by_key(|(d, _)| *d).filter(|(d, k)| *d <= k.len() / 2).map(|(_, k)| k)
 }
 
-/// The end of a message about an unknown name: which one may have been meant, or nothing.
+/// The end of a message about an unknown name: a suggestion, or nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct DidYouMean<'a>(pub Option<&'a str>);
 
@@ -18,7 +18,7 @@ impl fmt::Display for DidYouMean<'_> {
     }
 }
 
-/// How many characters must be inserted, removed or replaced to make one string of the other.
+/// Returns how many characters must be inserted, removed or replaced to turn one string into the other.
 pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

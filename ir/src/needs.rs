@@ -1,13 +1,14 @@
-//! Which capabilities an instruction needs, as far as the grammar says it.
+//! The capabilities that an instruction needs, by the grammar.
 //!
-//! The grammar says it of opcodes and of enumerants. Prose says more: of widths of numbers, types in memory and the like.
+//! The grammar has those of opcodes and of enumerants. Other requirements are in the specification's prose: of widths
+//! of numbers, types in memory and the like.
 
 use crate::decode::decode;
 use crate::grammar::{Kind, Op};
 use crate::module::{Inst, Module};
 use crate::spv::Capability;
 
-/// Calls `emit` for each need of an instruction: any one of the capabilities enables what it has.
+/// Calls `emit` for each need of an instruction, which is a list of capabilities: any one of them meets it.
 pub fn each_need(module: &Module, inst: &Inst, emit: &mut dyn FnMut(&'static [Capability])) {
     let mut need = |capabilities: &'static [Capability]| {
         if !capabilities.is_empty() {

@@ -1,16 +1,17 @@
-//! Where pointers come from.
+//! The origin of pointers.
 
 use crate::grammar::Op;
 use crate::module::{Id, Module};
 
-/// Definitions come before their uses, so that a walk ends; a cycle, which only broken modules have, is cut here.
+/// Definitions come before their uses, so a walk ends; this bound stops it at a cycle, which only malformed modules
+/// have.
 const MOST_STEPS: usize = 1000;
 
-/// Returns the pointer that another is derived from: the result of the first instruction, from the pointer on, that `follows`
-/// does not take for a step. `None`: nothing defines it.
+/// Returns the pointer from which another is derived: the result of the first instruction, from the pointer on, for
+/// which `follows` is false. `None`: it has no definition.
 ///
-/// Which instructions count as steps depends on who asks: [`Op::is_member_chain`] stays inside of an object,
-/// [`Op::derives_pointer`] follows whatever makes a pointer of another one.
+/// The caller chooses the steps: [`Op::is_member_chain`] stays inside of an object, [`Op::derives_pointer`] follows
+/// every instruction that derives a pointer from another one.
 pub fn root(module: &Module, pointer: Id, follows: impl Fn(Op) -> bool) -> Option<Id> {
     let mut id = pointer;
     for _ in 0..MOST_STEPS {
@@ -18,7 +19,7 @@ pub fn root(module: &Module, pointer: Id, follows: impl Fn(Op) -> bool) -> Optio
         if !follows(inst.op) {
             return Some(id);
         }
-        // The data type is in front of the base of an untyped chain.
+        // The data type precedes the base of an untyped chain.
         id = inst.id(usize::from(inst.op.is_untyped()))?;
     }
     None

@@ -1,7 +1,7 @@
-//! Changing modules: insertion, removal, replacement of uses, and putting globals in order again.
+//! Changes modules: insertion, removal, replacement of uses, and sorting of globals.
 //!
-//! A pass changes instructions in place with [`Module::replace`] where one stands for one, so that ids and handles stay;
-//! what needs more is here. New instructions are made with [`crate::builder`].
+//! A pass that replaces an instruction by one other uses [`Module::replace`], which keeps ids and handles; this module
+//! has the other changes. [`crate::builder`] makes new instructions.
 
 use crate::builder::add_global;
 use crate::grammar::Op;
@@ -11,8 +11,8 @@ use crate::section::Section;
 use crate::uses::is_note;
 use smallvec::SmallVec;
 
-/// Puts an instruction in front of another one, inside a block. Answers `None`, and changes nothing, if `before` is in
-/// no block.
+/// Inserts an instruction in front of another one, inside a block. Returns `None`, and changes nothing, if `before` is
+/// in no block.
 pub fn insert_before(m: &mut Module, before: InstRef, inst: Inst) -> Option<InstRef> {
     let (f, b, at) = m.functions.iter().enumerate().find_map(|(f, function)| {
         let at = |insts: &[InstRef]| insts.iter().position(|i| *i == before);
@@ -33,7 +33,7 @@ pub fn replace_uses(m: &mut Module, map: &FxHashMap<Id, Id>) {
     }
 }
 
-/// Removes the global instructions for which `dead` holds; their ids are free of a definition. Answers how many.
+/// Removes the global instructions for which `dead` holds; their ids are not defined any more. Returns their number.
 pub fn remove_globals(m: &mut Module, mut dead: impl FnMut(&Module, InstRef) -> bool) -> usize {
     let gone: FxHashSet<InstRef> = m.globals.iter().copied().filter(|r| dead(m, *r)).collect();
     gone.iter().for_each(|r| m.forget(*r));
@@ -41,7 +41,7 @@ pub fn remove_globals(m: &mut Module, mut dead: impl FnMut(&Module, InstRef) -> 
     gone.len()
 }
 
-/// Says of each target of a decoration group by itself what the group says; the groups are gone.
+/// Replaces decoration groups by the decorations of each target.
 pub fn spell_out_decoration_groups(m: &mut Module) {
     let of_groups = |op: Op| matches!(op, Op::GroupDecorate | Op::GroupMemberDecorate | Op::DecorationGroup);
     if !m.globals.iter().any(|r| of_groups(m.inst(*r).op)) {
@@ -111,7 +111,7 @@ pub fn unify_types(m: &mut Module) {
         if same.is_empty() {
             return;
         }
-        // Names and decorations of what goes would be said of what stays; some of them a second time.
+        // Names and decorations of removed types would apply to the remaining ones, some of them twice.
         remove_globals(m, |m, r| {
             let i = m.inst(r);
             let note = matches!(i.op, Op::Name | Op::Decorate);
@@ -122,8 +122,8 @@ pub fn unify_types(m: &mut Module) {
     }
 }
 
-/// Puts types, constants and variables into an order in which each is declared before it is used, moving as little
-/// as possible. Pointer types that are declared forward may be used early, as SPIR-V allows.
+/// Sorts types, constants and variables so that each is declared before it is used, moving as little as possible.
+/// Forward-declared pointer types may be used early, as SPIR-V allows.
 pub fn sort_globals(m: &mut Module) {
     let declares = |r: &InstRef| Section::of(m.inst(*r).op) == Some(Section::Declaration);
     let first = m.globals.iter().position(declares).unwrap_or(m.globals.len());
@@ -147,7 +147,7 @@ pub fn sort_globals(m: &mut Module) {
                 continue;
             }
             if !entered.insert(r) {
-                // A cycle: not SPIR-V, and for `verify` to say.
+                // A cycle: not valid SPIR-V, and `verify` reports it.
                 continue;
             }
             stack.push((r, true));
@@ -165,7 +165,8 @@ pub fn sort_globals(m: &mut Module) {
     settle_forward_references(m);
 }
 
-/// An `OpExtInstWithForwardRefsKHR` has to have one: where order has brought all that it mentions before it, it is an `OpExtInst`.
+/// An `OpExtInstWithForwardRefsKHR` must have a forward reference: if sorting has removed it, the instruction becomes
+/// an `OpExtInst`.
 fn settle_forward_references(m: &mut Module) {
     if m.globals_with(Op::ExtInstWithForwardRefsKHR).next().is_none() {
         return;

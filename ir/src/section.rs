@@ -1,8 +1,8 @@
-//! The logical layout of a module: which section an instruction outside functions belongs to.
+//! The logical layout of a module: the sections of instructions outside functions.
 
 use crate::grammar::Op;
 
-/// The sections of a module, in order; what an instruction outside functions belongs to.
+/// The sections of a module, in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Section {
     Capability,
@@ -35,7 +35,7 @@ impl Section {
         }
     }
 
-    /// The section of an opcode; `None` for those that belong into functions, and for unknown ones.
+    /// Returns the section of an opcode; `None` for those that belong in functions, and for unknown ones.
     pub(crate) fn of(op: Op) -> Option<Section> {
         Some(match op {
             op if op.is_type() || op.is_constant() => Section::Declaration,

@@ -1,9 +1,9 @@
-//! Where in the shader's source an instruction comes from.
+//! Maps instructions to places in the shader's source.
 //!
-//! Two kinds of debug information say so: `OpLine`/`OpNoLine` with `OpSource`, and the instructions of
-//! `NonSemantic.Shader.DebugInfo` in any revision. A position holds from where it stands up to the next one, and ends
-//! with its block. Variables and functions that no position covers are where their debug information declares them.
-//! Whatever is missing or makes no sense in a module is passed over: not to know a place is never an error.
+//! There are two kinds of debug information: `OpLine`/`OpNoLine` with `OpSource`, and the instructions of
+//! `NonSemantic.Shader.DebugInfo` in any revision. A position holds from its instruction up to the next one, and ends
+//! with its block. Variables and functions without such a position have the place of their debug information's
+//! declaration. Missing or invalid information is skipped: an unknown place is never an error.
 
 use crate::grammar::Op;
 use crate::hash::FxHashMap;
@@ -25,7 +25,7 @@ const DEBUG_NO_LINE: u32 = 104;
 /// A place in the shader's source.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Location {
-    /// Index into [`SourceMap::files`].
+    /// An index into [`SourceMap::files`].
     pub file: usize,
     /// The first line is 1; 0 is unknown.
     pub line: u32,
@@ -37,17 +37,17 @@ pub struct Location {
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     name: Arc<str>,
-    /// The pieces in which the module holds the text.
+    /// The pieces of the text in the module.
     parts: Vec<Arc<str>>,
 }
 
 impl SourceFile {
-    /// Its name as the module gives it; may be empty.
+    /// Returns its name in the module, which may be empty.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its text, if the module holds it.
+    /// Returns its text, if the module has it.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         let text = match &*self.parts {
             [] => return None,
@@ -61,14 +61,14 @@ impl SourceFile {
         })
     }
 
-    /// One line of the text, without its end; the first line is 1.
+    /// Returns one line of the text, without its end; the first line is 1.
     pub fn line(&self, line: u32) -> Option<String> {
         let index = (line as usize).checked_sub(1)?;
         self.text()?.lines().nth(index).map(str::to_owned)
     }
 }
 
-/// How many bytes glslang put in front of the text: comments, then `#line 1`.
+/// Returns the number of bytes that glslang put in front of the text: comments, then `#line 1`.
 fn preamble(text: &str) -> usize {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -87,11 +87,11 @@ fn preamble(text: &str) -> usize {
 pub struct SourceMap {
     files: Vec<SourceFile>,
     /// By arena index; empty if no instruction has a place.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<SourcePlace>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct SourcePlace {
     file: u32,
     line: u32,
     column: u32,
@@ -114,7 +114,7 @@ impl SourceMap {
         b.map
     }
 
-    fn slot(&mut self, module: &Module, r: InstRef) -> &mut Option<Place> {
+    fn slot(&mut self, module: &Module, r: InstRef) -> &mut Option<SourcePlace> {
         if self.places.is_empty() {
             self.places = vec![None; module.arena_len()];
         }
@@ -126,23 +126,23 @@ impl SourceMap {
         self.places.is_empty()
     }
 
-    /// The files that the module names.
+    /// Returns the files that the module names.
     pub fn files(&self) -> &[SourceFile] {
         &self.files
     }
 
-    /// The place of an instruction.
+    /// Returns the place of an instruction.
     pub fn location(&self, r: InstRef) -> Option<Location> {
         let p = (*self.places.get(r.index())?)?;
         Some(Location { file: p.file as usize, line: p.line, column: p.column })
     }
 
-    /// The file of a place.
+    /// Returns the file of a place.
     pub fn file(&self, location: Location) -> Option<&SourceFile> {
         self.files.get(location.file)
     }
 
-    /// `gemm.comp:12:5`, with what is known of it.
+    /// Returns `gemm.comp:12:5`, with the parts that are known.
     pub fn display(&self, location: Location) -> String {
         let mut text = self.file(location).map_or("", |f| f.name()).to_owned();
         for number in [location.line, location.column].into_iter().take_while(|n| *n != 0) {
@@ -155,12 +155,12 @@ impl SourceMap {
 struct Builder<'a> {
     module: &'a Module,
     map: SourceMap,
-    /// Each `OpString` once, however often it is used.
+    /// The text of each `OpString`, shared by its uses.
     strings: IdMap<Arc<str>>,
     has_strings: bool,
-    /// Files by the `OpString` or `DebugSource` that stands for them.
+    /// The files by their `OpString` or `DebugSource`.
     by_id: FxHashMap<Id, u32>,
-    /// Whether an id is an imported debug information set.
+    /// The imported debug information sets.
     sets: IdMap<()>,
     has_sets: bool,
     /// The file to which the next continuation belongs.
@@ -174,7 +174,7 @@ impl Builder<'_> {
         for &r in &module.globals {
             self.visit(r, &mut current);
         }
-        // Positions name strings or sources, and those stand outside functions.
+        // Positions refer to strings or sources, which are outside of functions.
         if self.has_strings || self.has_sets {
             let functions = module.functions.iter().flat_map(|f| f.insts());
             functions.chain(module.trailing.iter().copied()).for_each(|r| self.visit(r, &mut current));
@@ -184,7 +184,7 @@ impl Builder<'_> {
         }
     }
 
-    fn visit(&mut self, r: InstRef, current: &mut Option<Place>) {
+    fn visit(&mut self, r: InstRef, current: &mut Option<SourcePlace>) {
         let module = self.module;
         let inst = module.inst(r);
         match inst.op {
@@ -231,7 +231,7 @@ impl Builder<'_> {
         }
     }
 
-    /// `OpSource language version file? text?`.
+    /// Reads `OpSource language version file? text?`.
     fn source(&mut self, inst: &Inst) {
         let Some(id) = inst.id(2) else {
             self.part_target = None;
@@ -241,17 +241,17 @@ impl Builder<'_> {
         self.part_target = file;
         if let (Some(file), Some((text, _))) = (file, inst.string(3)) {
             let parts = &mut self.map.files[file as usize].parts;
-            // A file that several OpSource name has the text of the first one that gives it.
+            // If several OpSource name a file, it has the text of the first one with a text.
             if parts.is_empty() { parts.push(text.into()) } else { self.part_target = None }
         }
     }
 
-    fn op_line(&mut self, inst: &Inst) -> Option<Place> {
+    fn op_line(&mut self, inst: &Inst) -> Option<SourcePlace> {
         let file = self.file_of_string(inst.id(0)?)?;
-        Some(Place { file, line: inst.word(1)?, column: inst.word(2)? })
+        Some(SourcePlace { file, line: inst.word(1)?, column: inst.word(2)? })
     }
 
-    /// `DebugSource file text?`.
+    /// Reads `DebugSource file text?`.
     fn debug_source(&mut self, inst: &Inst) {
         self.part_target = None;
         let Some(name) = inst.id(2).and_then(|id| self.strings.get(id)).cloned() else { return };
@@ -275,17 +275,21 @@ impl Builder<'_> {
         Some(index)
     }
 
-    /// The place that a debug instruction gives by ids: of its source, and of constants.
-    fn place(&self, inst: &Inst, source: usize, line: usize, column: usize) -> Option<Place> {
+    /// Returns the place in a debug instruction, whose operands are ids: of its source, and of constants.
+    fn place(&self, inst: &Inst, source: usize, line: usize, column: usize) -> Option<SourcePlace> {
         let file = *self.by_id.get(&inst.id(source)?)?;
-        Some(Place { file, line: self.constant(inst.id(line))?, column: self.constant(inst.id(column)).unwrap_or(0) })
+        Some(SourcePlace {
+            file,
+            line: self.constant(inst.id(line))?,
+            column: self.constant(inst.id(column)).unwrap_or(0),
+        })
     }
 
     fn constant(&self, id: Option<Id>) -> Option<u32> {
         self.module.def_inst(id?).filter(|i| i.op == Op::Constant)?.word(0)
     }
 
-    /// Gives variables and functions the places of their declarations.
+    /// Sets the places of variables and functions to those of their declarations.
     fn declarations(&mut self) {
         let module = self.module;
         for r in module.all() {
@@ -310,7 +314,7 @@ impl Builder<'_> {
                     Op::Variable | Op::UntypedVariableKHR | Op::Function | Op::FunctionParameter
                 )
             });
-            // Name, type, then the place: all three kinds have the same operands there.
+            // Name, type, then the place: the operands are the same in all three kinds.
             if let (Some(target), Some(place)) = (target, self.place(description, 4, 5, 6)) {
                 self.map.slot(module, target).get_or_insert(place);
             }

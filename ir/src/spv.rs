@@ -1,7 +1,7 @@
 //! The enumerations of SPIR-V, with every value that the grammar knows as a constant.
 //!
-//! A value is a number with a name where the grammar has one: what an enumeration does not know is kept, compared and
-//! printed like any other value.
+//! A value is a number, with a name if the grammar has one: unknown values are kept, compared and printed like any
+//! others.
 
 use crate::grammar::Kind;
 use crate::module::Operand;
@@ -40,19 +40,19 @@ macro_rules! mask {
             /// Every bit that the grammar knows.
             pub const ALL: $name = $name(0 $(| $number)*);
 
-            /// Returns whether no bit is set.
+            /// Returns true if no bit is set.
             #[inline]
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
 
-            /// Returns whether every bit of `bits` is set.
+            /// Returns true if every bit of `bits` is set.
             #[inline]
             pub const fn contains(self, bits: $name) -> bool {
                 self.0 & bits.0 == bits.0
             }
 
-            /// Returns whether one bit of `bits` is set.
+            /// Returns true if one bit of `bits` is set.
             #[inline]
             pub const fn intersects(self, bits: $name) -> bool {
                 self.0 & bits.0 != 0
@@ -148,7 +148,7 @@ macro_rules! define {
         }
 
         impl $name {
-            /// Returns the name in the grammar: of a value, or of a mask's one bit.
+            /// Returns the name in the grammar: of a value, or of a mask's single bit.
             pub fn name(self) -> Option<&'static str> {
                 Kind::$name.enumerant(self.0).map(|e| e.name)
             }

@@ -92,7 +92,7 @@ pub struct CoopMat {
     pub use_: Id,
 }
 
-/// What a type instruction says.
+/// A decoded type instruction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Type {
     /// `OpTypeVoid`.
@@ -105,14 +105,14 @@ pub enum Type {
     Vector {
         /// Type of a component.
         elem: Id,
-        /// How many.
+        /// The number of components.
         len: u32,
     },
     /// `OpTypeMatrix`.
     Matrix {
         /// Type of a column.
         column: Id,
-        /// How many columns.
+        /// The number of columns.
         cols: u32,
     },
     /// `OpTypeCooperativeMatrixKHR`.
@@ -138,7 +138,7 @@ pub enum Type {
     Pointer {
         /// The storage class.
         storage: StorageClass,
-        /// What it points to.
+        /// The type of the target.
         pointee: Id,
     },
     /// `OpTypeUntypedPointerKHR`.
@@ -194,7 +194,7 @@ impl Type {
         })
     }
 
-    /// The scalar, if it is one.
+    /// Returns the scalar, if it is one.
     pub fn scalar(&self) -> Option<Scalar> {
         match self {
             Type::Scalar(s) => Some(*s),
@@ -202,7 +202,7 @@ impl Type {
         }
     }
 
-    /// The matrix type, if it is one.
+    /// Returns the matrix type, if it is one.
     pub fn coop_mat(&self) -> Option<CoopMat> {
         match self {
             Type::CoopMat(m) => Some(*m),
@@ -211,7 +211,7 @@ impl Type {
     }
 }
 
-/// Returns the storage class that a pointer points into; `None` if the value is no pointer.
+/// Returns the storage class that a pointer points into; `None` if the value is not a pointer.
 pub fn storage_of(module: &Module, pointer: Id) -> Option<StorageClass> {
     match Type::of(module, module.type_of(pointer)?)? {
         Type::Pointer { storage, .. } | Type::UntypedPointer { storage } => Some(storage),
@@ -219,22 +219,22 @@ pub fn storage_of(module: &Module, pointer: Id) -> Option<StorageClass> {
     }
 }
 
-/// The numerical scalar type `id`, if it is one.
+/// Returns the numerical scalar type `id`, if it is one.
 pub fn scalar(module: &Module, id: Id) -> Option<Scalar> {
     Type::of(module, id)?.scalar()
 }
 
-/// The cooperative-matrix type `id`, if it is one.
+/// Returns the cooperative-matrix type `id`, if it is one.
 pub fn coop_mat(module: &Module, id: Id) -> Option<CoopMat> {
     Type::of(module, id)?.coop_mat()
 }
 
-/// The cooperative-matrix type of the value `id`, if it has one.
+/// Returns the cooperative-matrix type of the value `id`, if it has one.
 pub fn coop_mat_of(module: &Module, value: Id) -> Option<CoopMat> {
     coop_mat(module, module.type_of(value)?)
 }
 
-/// A numerical scalar type, or a vector of them: scalar and number of components.
+/// Returns the scalar and the number of components of a numerical scalar type or a vector of them.
 pub fn scalar_or_vector(module: &Module, id: Id) -> Option<(Scalar, u32)> {
     match Type::of(module, id)? {
         Type::Scalar(s) => Some((s, 1)),
@@ -261,7 +261,7 @@ pub struct CoopMatView {
 }
 
 impl CoopMat {
-    /// The type with its constants looked up.
+    /// Returns the type with its constants looked up.
     pub fn view(self, module: &Module, constants: &Constants) -> CoopMatView {
         CoopMatView {
             ty: self,
@@ -274,12 +274,12 @@ impl CoopMat {
     }
 }
 
-/// The name of a Cooperative Matrix Use: `A`, `B`, `Accumulator`.
+/// Returns the name of a Cooperative Matrix Use: `A`, `B`, `Accumulator`.
 pub fn use_name(use_: u64) -> Option<&'static str> {
     ["A", "B", "Accumulator"].get(usize::try_from(use_).ok()?).copied()
 }
 
-/// The name of a Scope, in lower case.
+/// Returns the name of a Scope, in lower case.
 pub fn scope_name(scope: u64) -> Option<&'static str> {
     ["cross-device", "device", "workgroup", "subgroup", "invocation", "queue-family", "shader-call"]
         .get(usize::try_from(scope).ok()?)
@@ -311,15 +311,15 @@ impl fmt::Display for CoopMatView {
     }
 }
 
-/// The size in bytes of a numerical scalar or vector, without padding: what a stride of a matrix load or store
-/// counts.
+/// Returns the size in bytes of a numerical scalar or vector, without padding: the unit of a stride of a matrix load or
+/// store.
 pub fn packed_bytes(module: &Module, id: Id) -> Option<u32> {
     let (scalar, len) = scalar_or_vector(module, id)?;
     scalar.bytes().checked_mul(len)
 }
 
-/// Bytes and alignment of a type as C and OpenCL lay it out, where nothing says otherwise: vectors of three count as of four. `None`
-/// for what has none.
+/// Returns bytes and alignment of a type as C and OpenCL lay it out by default: vectors of three count as vectors of
+/// four. `None` for types without a size.
 pub fn natural_size(module: &Module, constants: &Constants, ty: Id) -> Option<(u64, u64)> {
     natural_size_at(module, constants, ty, 32)
 }

@@ -1,7 +1,7 @@
-//! Who uses an id.
+//! The users of each id.
 //!
-//! A use is an occurrence as result type or operand. A word of an opaque instruction that equals a defined id is one
-//! too, as it may be that id. The table is as old as the module was when it was made: compare [`Module::edits`].
+//! A use is an occurrence as result type or operand. A word of an opaque instruction that equals a defined id is a use
+//! too, as it may be that id. The table describes the module at the time when it was made: compare [`Module::edits`].
 
 use crate::grammar::Op;
 use crate::module::{Id, IdMap, Inst, InstRef, Module, Operand};
@@ -60,7 +60,8 @@ impl Users {
         Users { ranges, users, edits: module.edits() }
     }
 
-    /// The instructions that use `id`, each once, in file order; names, decorations and debug information included.
+    /// Returns the instructions that use `id`, each once, in file order; names, decorations and debug information
+    /// included.
     pub fn of(&self, id: Id) -> &[InstRef] {
         match self.ranges.get(id) {
             Some(r) => &self.users[r.start as usize..(r.start + r.len) as usize],
@@ -68,12 +69,12 @@ impl Users {
         }
     }
 
-    /// Returns true if anything uses `id`, be it a name.
+    /// Returns true if anything uses `id`, including a name.
     pub fn is_used(&self, id: Id) -> bool {
         self.ranges.get(id).is_some()
     }
 
-    /// The users of `id` that are more than notes about it: no names and no decorations.
+    /// Returns the users of `id` except names and decorations.
     pub fn beyond_notes<'a>(&'a self, module: &'a Module, id: Id) -> impl Iterator<Item = InstRef> + 'a {
         self.of(id).iter().copied().filter(|r| !is_note(module.inst(*r).op))
     }
@@ -84,7 +85,7 @@ impl Users {
     }
 }
 
-/// Returns true if an instruction only says something about an id: a name or a decoration.
+/// Returns true if an instruction only annotates an id: a name or a decoration.
 pub fn is_note(op: Op) -> bool {
     matches!(
         op,

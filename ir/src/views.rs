@@ -1,30 +1,33 @@
-//! Operands by what they are, for the instructions that many places take apart.
+//! Named operands of instructions that many places decode.
 //!
-//! Each question is answered from the opcode: of an instruction that has no such operand the answer is `None`.
+//! The opcode decides: if an instruction does not have an operand, the view of it is `None`.
 
-use crate::grammar::{Kind, Op};
+use crate::grammar::{ExecutionScope, Kind, Op};
 use crate::module::{Id, Inst};
-use crate::spv::{CooperativeMatrixOperands, Decoration, MemoryAccess, TensorAddressingOperands};
+use crate::spv::{
+    Capability, CooperativeMatrixOperands, Decoration, GroupOperation, MemoryAccess, StorageClass,
+    TensorAddressingOperands,
+};
 
 /// The memory operands of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryOperands {
-    /// The mask; no bit where there are no memory operands.
+    /// The mask; no bit if there are no memory operands.
     pub mask: MemoryAccess,
-    /// The bits that the grammar does not know. Behind the first of them nothing is told.
+    /// The bits that the grammar does not know. Parameters behind the first of them are not decoded.
     pub unknown: MemoryAccess,
-    /// The literal of Aligned, and which operand it is.
+    /// The literal of Aligned, and its operand index.
     pub aligned: Option<(u32, usize)>,
-    /// The scope of MakePointerAvailable, and which operand it is.
+    /// The scope of MakePointerAvailable, and its operand index.
     pub available: Option<(Id, usize)>,
-    /// The scope of MakePointerVisible, and which operand it is.
+    /// The scope of MakePointerVisible, and its operand index.
     pub visible: Option<(Id, usize)>,
-    /// The operand after the last.
+    /// The index of the operand after the last.
     pub end: usize,
 }
 
 impl MemoryOperands {
-    /// Reads those that begin at an operand.
+    /// Decodes the memory operands that begin at an operand.
     pub fn at(inst: &Inst, first: usize) -> MemoryOperands {
         let none = MemoryAccess::None;
         let empty =
@@ -37,7 +40,7 @@ impl MemoryOperands {
                 m.unknown |= bit;
                 continue;
             };
-            // Parameters stand in the order of the bits.
+            // Parameters are in the order of the bits.
             if !m.unknown.is_empty() {
                 continue;
             }
@@ -53,7 +56,7 @@ impl MemoryOperands {
         m
     }
 
-    /// Returns the alignment in bytes that is said, if it is one.
+    /// Returns the alignment in bytes, if it is specified and valid.
     pub fn alignment(&self) -> Option<u32> {
         self.aligned.map(|(bytes, _)| bytes).filter(|bytes| bytes.is_power_of_two())
     }
@@ -64,14 +67,25 @@ impl MemoryOperands {
 pub struct MatrixAccess {
     /// The pointer.
     pub pointer: Id,
-    /// What is stored; `None` for a load.
+    /// The stored value; `None` for a load.
     pub object: Option<Id>,
     /// The memory layout; Column Major, a truth value, in SPV_NV_cooperative_matrix.
     pub layout: Id,
     /// The stride.
     pub stride: Option<Id>,
-    /// Where the memory operands begin.
+    /// The index of the first memory operand.
     pub memory: usize,
+}
+
+/// The operands of an access chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AccessChain {
+    /// The base pointer.
+    pub base: Id,
+    /// The type of the data behind the base, for an untyped chain.
+    pub data_type: Option<Id>,
+    /// The index of the first operand behind the base: the Element operand or the first index.
+    pub first: usize,
 }
 
 /// The operands of a load or store through a tensor layout.
@@ -79,25 +93,25 @@ pub struct MatrixAccess {
 pub struct TensorAccess {
     /// The memory operands, which begin at operand [`TensorAccess::MEMORY`].
     pub memory: MemoryOperands,
-    /// Which operand the mask of the tensor addressing operands is.
+    /// The operand index of the mask of the tensor addressing operands.
     pub at: usize,
     /// That mask.
     pub mask: TensorAddressingOperands,
-    /// The tensor view, and which operand it is.
+    /// The tensor view, and its operand index.
     pub view: Option<(Id, usize)>,
-    /// The decode function, and which operand it is.
+    /// The decode function, and its operand index.
     pub decode: Option<(Id, usize)>,
-    /// The decode function of vectors, and which operand it is.
+    /// The decode function of vectors, and its operand index.
     pub decode_vector: Option<(Id, usize)>,
 }
 
 impl TensorAccess {
-    /// Where the memory operands begin.
+    /// The index of the first memory operand.
     pub const MEMORY: usize = 3;
 }
 
 impl Inst {
-    /// Returns which operand is the first of the memory operands, if the instruction may have some.
+    /// Returns the index of the first memory operand, if the instruction may have some.
     pub fn memory_operands_at(&self) -> Option<usize> {
         Some(match self.op {
             Op::Load => 1,
@@ -113,7 +127,7 @@ impl Inst {
         self.memory_operands_at().map(|at| MemoryOperands::at(self, at))
     }
 
-    /// Returns the mask of the memory operands; no bit where there are none.
+    /// Returns the mask of the memory operands; no bit if there are none.
     pub fn memory_access(&self) -> MemoryAccess {
         self.memory_operands_at().and_then(|at| self.enumerant(at)).unwrap_or(MemoryAccess::None)
     }
@@ -124,17 +138,78 @@ impl Inst {
         self.id(0).filter(|_| accesses)
     }
 
-    /// Returns the function type that an `OpFunction` has.
+    /// Returns the target and the source of a copy of memory.
+    pub fn copied(&self) -> Option<(Id, Id)> {
+        let copies = matches!(self.op, Op::CopyMemory | Op::CopyMemorySized);
+        self.id(0).zip(self.id(1)).filter(|_| copies)
+    }
+
+    /// Returns the operands of an access chain.
+    #[inline]
+    pub fn access_chain(&self) -> Option<AccessChain> {
+        if !self.op.is_access_chain() {
+            return None;
+        }
+        let untyped = self.op.is_untyped();
+        let base = usize::from(untyped);
+        Some(AccessChain { base: self.id(base)?, data_type: self.id(0).filter(|_| untyped), first: base + 1 })
+    }
+
+    /// Returns the operand that is copied unchanged: that of `OpCopyObject` and similar instructions.
+    pub fn copy_source(&self) -> Option<Id> {
+        self.id(0).filter(|_| self.op.is_copy())
+    }
+
+    /// Returns the condition of a conditional branch, or the selector of a switch.
+    pub fn branch_condition(&self) -> Option<Id> {
+        self.id(0).filter(|_| matches!(self.op, Op::BranchConditional | Op::Switch))
+    }
+
+    /// Returns the value that a function returns.
+    pub fn returned(&self) -> Option<Id> {
+        self.id(0).filter(|_| self.op == Op::ReturnValue)
+    }
+
+    /// Returns the operand with the execution scope of a group instruction or a barrier.
+    pub fn scope_operand(&self) -> Option<Id> {
+        match self.op.execution_scope()? {
+            ExecutionScope::Operand(at) => self.id(at),
+            ExecutionScope::Subgroup => None,
+        }
+    }
+
+    /// Returns the Group Operation of a reduction or a scan.
+    pub fn reduction_kind(&self) -> Option<GroupOperation> {
+        self.op.group_operation().filter(|o| o.is_reduction()).and_then(|_| self.enumerant(1))
+    }
+
+    /// Returns the capability of an `OpCapability`.
+    pub fn declared_capability(&self) -> Option<Capability> {
+        (self.op == Op::Capability).then(|| self.enumerant(0)).flatten()
+    }
+
+    /// Returns the literal of an `OpConstant` or `OpSpecConstant` of at most 32 bits, or the low word of a longer one.
+    #[inline]
+    pub fn literal(&self) -> Option<u32> {
+        self.word(0).filter(|_| matches!(self.op, Op::Constant | Op::SpecConstant))
+    }
+
+    /// Returns the storage class of a variable.
+    pub fn variable_storage(&self) -> Option<StorageClass> {
+        matches!(self.op, Op::Variable | Op::UntypedVariableKHR).then(|| self.enumerant(0)).flatten()
+    }
+
+    /// Returns the function type of an `OpFunction`.
     pub fn function_type(&self) -> Option<Id> {
         self.id(1).filter(|_| self.op == Op::Function)
     }
 
-    /// Returns the function that an `OpEntryPoint` names.
+    /// Returns the function of an `OpEntryPoint`.
     pub fn entry_function(&self) -> Option<Id> {
         self.id(1).filter(|_| self.op == Op::EntryPoint)
     }
 
-    /// Returns the function that an instruction calls: of a call, or of an instruction that applies one to elements.
+    /// Returns the function that a call, or an instruction with a function for each element, calls.
     pub fn callee(&self) -> Option<Id> {
         match self.op {
             Op::FunctionCall => self.id(0),
@@ -144,7 +219,7 @@ impl Inst {
         }
     }
 
-    /// Returns what a store writes.
+    /// Returns the value that a store writes.
     pub fn stored(&self) -> Option<Id> {
         match self.op {
             Op::Store | Op::CooperativeMatrixStoreTensorNV => self.id(1),
@@ -161,7 +236,8 @@ impl Inst {
         }
     }
 
-    /// Where the object, the layout, the stride and the memory operands of a matrix access with a stride are.
+    /// Returns the operand indices of the object, the layout, the stride and the memory operands of a matrix access
+    /// with a stride.
     fn matrix_access_at(&self) -> Option<(Option<usize>, usize, usize, usize)> {
         Some(match self.op {
             Op::CooperativeMatrixLoadKHR => (None, 1, 2, 3),
@@ -188,7 +264,7 @@ impl Inst {
         })
     }
 
-    /// Returns the operands behind the layout of a load or store through a tensor layout, if they are understood.
+    /// Returns the operands behind the layout of a load or store through a tensor layout, if they are known.
     pub fn tensor_access(&self) -> Option<TensorAccess> {
         if !self.op.is_tensor_access() {
             return None;
@@ -212,7 +288,7 @@ impl Inst {
         })
     }
 
-    /// Returns the Cooperative Matrix Operands of a multiply-add; none where they are left out.
+    /// Returns the Cooperative Matrix Operands of a multiply-add; none if they are omitted.
     pub fn matrix_operands(&self) -> CooperativeMatrixOperands {
         let at = matches!(self.op, Op::CooperativeMatrixMulAddKHR).then_some(3);
         at.and_then(|at| self.enumerant(at)).unwrap_or(CooperativeMatrixOperands::None)
@@ -223,15 +299,25 @@ impl Inst {
         self.word(1).filter(|_| self.op.is_ext_inst())
     }
 
-    /// Returns the values of a phi, each with the label of the block that it comes from.
+    /// Returns the values of a phi, each with the label of its predecessor.
     pub fn incoming(&self) -> impl Iterator<Item = (Id, Id)> + '_ {
         let pairs = if self.op == Op::Phi { self.operands.as_slice() } else { &[] };
         pairs.chunks_exact(2).filter_map(|pair| pair[0].id().zip(pair[1].id()))
     }
 
-    /// Returns whether the instruction is an `OpDecorate` of an id with a decoration.
+    /// Returns true if the instruction is an `OpDecorate` of an id with a decoration.
     pub fn decorates(&self, decoration: Decoration) -> bool {
         self.op == Op::Decorate && self.enumerant(1) == Some(decoration)
+    }
+
+    /// Returns true if the instruction is an `OpMemberDecorate` with a decoration.
+    pub fn decorates_member(&self, decoration: Decoration) -> bool {
+        self.op == Op::MemberDecorate && self.enumerant(2) == Some(decoration)
+    }
+
+    /// Returns the target and the decoration of an `OpDecorate`.
+    pub fn decoration(&self) -> Option<(Id, Decoration)> {
+        self.id(0).zip(self.enumerant(1)).filter(|_| self.op == Op::Decorate)
     }
 }
 
@@ -240,7 +326,7 @@ mod tests {
     use super::*;
     use crate::text;
 
-    /// What the text says, by name.
+    /// The operands by name are those of the text.
     #[test]
     fn operands_by_name() {
         let module = text::parse(
@@ -279,6 +365,64 @@ mod tests {
         assert_eq!(product.matrix_operands(), CooperativeMatrixOperands::MatrixASignedComponentsKHR);
         assert_eq!((plain.stored(), plain.memory_access()), (product.result, MemoryAccess::None));
         assert_eq!(product.memory_operands(), None);
+    }
+
+    /// Operands of access chains, copies, branches, groups and globals.
+    #[test]
+    fn more_operands_by_name() {
+        let module = text::parse(
+            "OpCapability Shader
+             OpMemoryModel Logical GLSL450
+             OpDecorate %v NonWritable
+             OpMemberDecorate %s 0 Volatile
+             %void = OpTypeVoid
+             %uint = OpTypeInt 32 0
+             %n = OpConstant %uint 3
+             %s = OpTypeStruct %uint
+             %ptr = OpTypePointer StorageBuffer %s
+             %up = OpTypeUntypedPointerKHR StorageBuffer
+             %v = OpVariable %ptr StorageBuffer
+             %fn = OpTypeFunction %uint
+             %main = OpFunction %uint None %fn
+             %entry = OpLabel
+             %1 = OpInBoundsPtrAccessChain %ptr %v %n %n
+             %2 = OpUntypedAccessChainKHR %up %s %v %n
+             OpCopyMemory %v %1
+             OpControlBarrier %n %n %n
+             %3 = OpGroupNonUniformIAdd %uint %n InclusiveScan %n
+             %4 = OpCopyObject %uint %3
+             OpSwitch %n %end
+             %end = OpLabel
+             OpReturnValue %n
+             OpFunctionEnd",
+        )
+        .expect("it is text");
+        let global = |op: Op| module.globals_with(op).next().map(|r| module.inst(r)).expect("a global");
+        let (v, n) = (global(Op::Variable).result, global(Op::Constant).result);
+        assert_eq!(global(Op::Capability).declared_capability(), Some(Capability::Shader));
+        assert_eq!(global(Op::Constant).literal(), Some(3));
+        assert_eq!(global(Op::Variable).variable_storage(), Some(StorageClass::StorageBuffer));
+        assert_eq!(global(Op::Decorate).decoration(), v.map(|v| (v, Decoration::NonWritable)));
+        assert!(global(Op::Decorate).decorates(Decoration::NonWritable));
+        assert!(global(Op::MemberDecorate).decorates_member(Decoration::Volatile));
+        let models = module.memory_model().expect("models");
+        assert_eq!((models.0.name(), models.1.name()), (Some("Logical"), Some("GLSL450")));
+        let insts: Vec<&Inst> = module.functions[0].insts().map(|r| module.inst(r)).collect();
+        let of = |op: Op| *insts.iter().find(|i| i.op == op).expect("an instruction");
+        let typed = of(Op::InBoundsPtrAccessChain).access_chain().expect("a chain");
+        assert_eq!((Some(typed.base), typed.data_type, typed.first), (v, None, 1));
+        let untyped = of(Op::UntypedAccessChainKHR).access_chain().expect("a chain");
+        assert_eq!((Some(untyped.base), untyped.data_type, untyped.first), (v, global(Op::TypeStruct).result, 2));
+        assert_eq!(of(Op::CopyMemory).copied(), v.zip(of(Op::InBoundsPtrAccessChain).result));
+        assert_eq!(of(Op::ControlBarrier).scope_operand(), n);
+        let scan = of(Op::GroupNonUniformIAdd);
+        assert_eq!((scan.scope_operand(), scan.reduction_kind()), (n, Some(GroupOperation::InclusiveScan)));
+        assert_eq!(of(Op::CopyObject).copy_source(), scan.result);
+        assert_eq!((of(Op::Switch).branch_condition(), of(Op::ReturnValue).returned()), (n, n));
+        assert_eq!(
+            (scan.copied(), scan.access_chain(), scan.branch_condition(), scan.literal()),
+            (None, None, None, None)
+        );
     }
 
     /// The positions are those of the grammar.

@@ -252,7 +252,8 @@ fn callbacks_count_as_calls_and_debug_information_does_not() {
     assert_eq!(graph.recursive(), [2, 6, 7], "not 5, whose call of itself is only possible");
 }
 
-/// What is in the cache, too: an entry point's function exists, and callbacks are found where the NV2 instructions are.
+/// The same for the modules in the cache: an entry point's function exists, and callbacks are found in modules with NV2
+/// instructions.
 #[test]
 fn entry_points_of_every_module() {
     for path in common::all_modules() {

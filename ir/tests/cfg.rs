@@ -19,7 +19,7 @@ fn bit(n: usize) -> Set {
     1 << n
 }
 
-/// What `succ` leads to from `start` without touching `removed`.
+/// Returns the nodes that `succ` reaches from `start` without `removed`.
 fn reach(succ: &[Set], start: usize, removed: Set) -> Set {
     if removed & bit(start) != 0 {
         return 0;
@@ -46,7 +46,7 @@ fn id(n: usize) -> Id {
     Id::new(n as u32 + 1).expect("not 0")
 }
 
-/// Ids that are no labels.
+/// Ids that are not labels.
 fn special(n: usize) -> Id {
     id(1_000_000 + n)
 }

@@ -1,4 +1,4 @@
-//! Folding of constants under specialisation, on a module made by hand.
+//! Folding of constants under specialization, on a module made by hand.
 
 use coop_ir::constant::{Comparison, Const, Constants, SpecValue, Specialization};
 use coop_ir::{Header, Id, Inst, Module, Op, Operand};

@@ -122,7 +122,7 @@ fn printing_and_parsing_is_the_identity() {
     }
 }
 
-/// What spirv-as 2026.4 does not read, and spirv-dis neither where it says so: a file, what spirv-as says, and why.
+/// Files that spirv-as 2026.4 does not read, nor spirv-dis where noted: the file, spirv-as's message, and the reason.
 const NOT_READ: [(&str, &str, Why); 11] = [
     ("elements.spv", "'CooperativeMatrixInvocationInstructionsINTEL'", Why::Intel),
     ("gemm_bf16.llc.spv", "'CooperativeMatrixPrefetchINTEL'", Why::Intel),

@@ -267,7 +267,7 @@ fn second_names_parse() {
     assert_eq!(text, "OpDecorate %1 NonUniform\nOpDecorateString %1 UserSemantic \"x\"\n");
 }
 
-/// What SPIRV-Tools 2026.4 does not know.
+/// Instructions that SPIRV-Tools 2026.4 does not know.
 const OURS_ONLY: &[&str] = &[
     "CheckedINTEL",
     "OffsetINTEL",

@@ -144,7 +144,7 @@ fn check_3_globals_come_before_their_users() {
 
 #[test]
 fn check_4_definitions_dominate_uses() {
-    // Two neighbours of which the second uses the first change places.
+    // Two neighbors of which the second uses the first change places.
     let mut m = kernel("gemm_simple.spv");
     let at = op(&m, Op::CooperativeMatrixMulAddKHR);
     let user = m.functions[at.function].blocks[at.block].insts.get(at.index + 1).copied().expect("a store");
@@ -266,7 +266,7 @@ fn check_7_phis_have_the_predecessors() {
         let pair = [m.inst(phi).operands[0], Operand::Id(result(m, last))];
         m.inst_mut(phi).operands.extend(pair);
     });
-    fails(&m, 7, "is no predecessor of its block");
+    fails(&m, 7, "is not a predecessor of its block");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn check_8_edges() {
     back.inst_mut(last.inst).operands[0] = Operand::Id(entry);
     fails_among_others(&back, 8, "the entry block");
 
-    // Only merges and branches may follow; a label is no value.
+    // Only merges and branches may follow; a label is not a value.
     let mut m = kernel("gemm_simple.spv");
     let merge = op(&m, Op::LoopMerge);
     let nop = m.add(Inst::new(Op::Nop, None, None, []));
@@ -392,7 +392,7 @@ fn check_12_types_are_types() {
     let constant = result(&m, global(&m, Op::Constant));
     let load = op(&m, Op::Load);
     m.inst_mut(load.inst).ty = Some(constant);
-    fails_among_others(&m, 12, &format!("its result type {constant} is no type"));
+    fails_among_others(&m, 12, &format!("its result type {constant} is not a type"));
 
     let mut m = kernel("gemm_simple.spv");
     let last = m.globals_with(Op::TypePointer).last().expect("a pointer type");
@@ -400,7 +400,7 @@ fn check_12_types_are_types() {
     let constant = m.globals[..before].iter().find(|r| m.inst(**r).op == Op::Constant).expect("an earlier constant");
     let constant = result(&m, *constant);
     m.inst_mut(last).operands[1] = Operand::Id(constant);
-    fails_among_others(&m, 12, &format!("its pointee {constant} is no type"));
+    fails_among_others(&m, 12, &format!("its pointee {constant} is not a type"));
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn check_13_calls_and_signatures() {
     let mut m = kernel("functions.spv");
     let at = call(&m);
     m.inst_mut(at.inst).operands[0] = Operand::Id(variable);
-    fails(&m, 13, &format!("{variable} is no function"));
+    fails(&m, 13, &format!("{variable} is not a function"));
 
     let mut m = kernel("functions.spv");
     let at = op(&m, Op::ReturnValue);
@@ -443,7 +443,7 @@ fn check_13_calls_and_signatures() {
     let mut m = kernel("functions.spv");
     let def = m.functions[f].def;
     m.inst_mut(def).operands[1] = Operand::Id(ty.expect("a type"));
-    fails(&m, 13, "is no function type");
+    fails(&m, 13, "is not a function type");
 
     let mut m = kernel("functions.spv");
     let mut more = m.inst(m.functions[f].params[0]).clone();
@@ -476,7 +476,7 @@ fn check_14_recursion_through_pointers_only() {
     fails(&undeclared, 3, "is defined only after it");
     // The same by value.
     m.replace(pointer_inst, Inst::new(Op::TypeStruct, None, Some(pointer), [Operand::Id(node)]));
-    fails(&m, 14, &format!("{pointer} is no pointer type"));
+    fails(&m, 14, &format!("{pointer} is not a pointer type"));
 }
 
 #[test]
@@ -490,8 +490,8 @@ fn check_15_entry_points() {
     fails(&edit(&|i| i.operands.extend_from_within_last()), 15, "its interface has");
     let m = kernel("gemm_simple.spv");
     let void = result(&m, global(&m, Op::TypeVoid));
-    fails(&edit(&|i| i.operands.push(Operand::Id(void))), 15, "is no global variable");
-    fails(&edit(&|i| i.operands[1] = Operand::Id(void)), 15, &format!("{void} is no function"));
+    fails(&edit(&|i| i.operands.push(Operand::Id(void))), 15, "is not a global variable");
+    fails(&edit(&|i| i.operands[1] = Operand::Id(void)), 15, &format!("{void} is not a function"));
     let local = result(&m, op(&m, Op::Variable).inst);
     let m = edit(&|i| i.operands.push(Operand::Id(local)));
     let problems = verify(&m).expect_err("a local variable");
@@ -520,7 +520,7 @@ fn check_17_one_memory_model() {
 fn check_16_values_have_their_types() {
     // Two instructions that the kernels lack, made from a comparison.
     let base = |opcode| {
-        // The optimised kernel has a phi; only the other one stores plain values.
+        // The optimized kernel has a phi; only the other one stores plain values.
         let mut m = kernel(if opcode == Op::Store { "gemm_simple.spv" } else { "gemm_simple.opt.spv" });
         if matches!(opcode, Op::Select | Op::CopyObject) {
             let at = find(&m, |i, _| matches!(i.op, Op::ULessThan | Op::SLessThan));
@@ -542,7 +542,7 @@ fn check_16_values_have_their_types() {
         fails(&m, 16, &format!("{other} has type"));
         let void = result(&m, global(&m, Op::TypeVoid));
         m.inst_mut(at.inst).operands[operand] = Operand::Id(void);
-        fails(&m, 16, &format!("{void} is no value"));
+        fails(&m, 16, &format!("{void} is not a value"));
     }
     let mut m = kernel("gemm_simple.spv");
     let load = op(&m, Op::Load);
@@ -564,7 +564,7 @@ impl Repeat for coop_ir::OperandList {
     }
 }
 
-/// Whatever is done to a module, no analysis panics.
+/// No analysis panics on a corrupted module.
 #[test]
 fn damaged_modules_are_survived() {
     let mut random = common::Random(0xBAD);

@@ -1,10 +1,11 @@
-//! What develops the other crates and no user needs.
+//! Development tools for the other crates, which no user needs.
 //!
-//! The [generator] makes modules from entropy and breaks their rules; [campaigns](campaign) run them in every
-//! way there is and compare; [`uniformity`] compares what the analysis says with what the interpreter sees; [`record`]
-//! keeps what devices wrote; [`figures`] lists kernels to measure; [`fuzz`] has the bodies of the fuzzers.
+//! The [generator] makes modules from entropy and breaks their rules; [campaigns](campaign) run them in every way there
+//! is and compare the results; [`uniformity`] compares the analysis with the interpreter; [`record`] keeps the results
+//! of devices; [`figures`] lists kernels to measure; [`fuzz`] has the bodies of the fuzzers.
 
 pub mod campaign;
+pub mod engine;
 pub mod figures;
 pub mod fuzz;
 pub mod generator;

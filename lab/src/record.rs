@@ -1,4 +1,4 @@
-//! What a device wrote, kept in files, to be compared with elsewhere.
+//! Recordings: the results of a device, kept in files, to compare others with.
 //!
 //! A [`Recording`] holds the runs of one module with all of its cases and their variants. It is tied to what went in by
 //! hashes, of the module and of each run's buffers: a recording whose inputs are no longer those of the case says nothing.
@@ -29,7 +29,7 @@ use coop_exec::error::Error;
 use coop_exec::file;
 use coop_exec::{Bounds, Case, Difference, Outcome, compare_within};
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Kept {
     /// The buffer is as it was before.
@@ -40,7 +40,7 @@ pub enum Kept {
     Varies,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Ended {
     /// With these buffers.
@@ -58,7 +58,7 @@ pub struct Run {
     pub variant: Option<String>,
     /// [`hash_of_inputs`] of the case.
     pub inputs: u64,
-    /// What came of it.
+    /// The result.
     pub ended: Ended,
 }
 
@@ -115,7 +115,7 @@ pub fn hash_of_inputs(case: &Case) -> Result<u64, Error> {
     Ok(hash(all))
 }
 
-/// What two runs of a case left, as it is kept.
+/// Returns the recorded form of the results of two runs of a case.
 pub fn keep(case: &Case, first: &Outcome, second: &Outcome) -> Result<Vec<(String, Kept)>, Error> {
     let mut kept = Vec::new();
     for (index, buffer) in case.buffer.iter().enumerate() {
@@ -136,8 +136,8 @@ pub fn keep(case: &Case, first: &Outcome, second: &Outcome) -> Result<Vec<(Strin
     Ok(kept)
 }
 
-/// How a run differs from what was kept of another of the same case. What varied there is free here. Bounds
-/// come with the number of sides that are not the interpreter's.
+/// Returns the differences of a run from the recording of another of the same case. Values that varied in the recording
+/// are free. Bounds come with the number of sides that are not the interpreter's.
 pub fn differences(
     case: &Case,
     kept: &[(String, Kept)],
@@ -230,7 +230,7 @@ impl Recording {
                 "driver" => recording.driver = value.into(),
                 "module" => recording.module = hex()?,
                 "run" => {
-                    let (case, variant) = value.split_once(' ').ok_or_else(|| bad(format!("'{line}' is no run")))?;
+                    let (case, variant) = value.split_once(' ').ok_or_else(|| bad(format!("'{line}' is not a run")))?;
                     let variant = Some(variant.to_string()).filter(|variant| variant != "-");
                     recording.runs.push(Run { case: case.into(), variant, inputs: 0, ended: Ended::Ran(Vec::new()) });
                 }
@@ -276,10 +276,10 @@ impl Recording {
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// What the device does otherwise than the text, and `Semantics::Nvidia` follows.
+    /// The behavior of the device that differs from the specification and that `Semantics::Nvidia` follows.
     #[serde(default)]
     pub observed: BTreeMap<String, String>,
-    /// What it does wrong, and nobody follows.
+    /// The faults of the device.
     #[serde(default)]
     pub faults: BTreeMap<String, String>,
 }
@@ -296,7 +296,8 @@ impl Known {
         toml::from_str(&text).map_err(|error| Error::case(format!("{}: {error}", path.display())))
     }
 
-    /// Why a run differs from the device, if that is known. `observed`: whether it follows what was observed.
+    /// Returns the known reason why a run differs from the device. `observed` is true if the run follows observed
+    /// behavior.
     pub fn why(&self, module: &str, run: &Run, observed: bool) -> Option<&str> {
         let name = format!("{module}: {run}");
         let observed = self.observed.get(&name).filter(|_| !observed);

@@ -1,6 +1,6 @@
-//! The interpreter as the judge of the uniformity analysis.
+//! Checks the uniformity analysis against the interpreter.
 //!
-//! Modules with random control flow are analysed, and run with several inputs, subgroup sizes and ways of
+//! Modules with random control flow are analyzed, and run with several inputs, subgroup sizes and kinds of
 //! reconvergence. Two things must never happen:
 //!
 //! 1. an instruction that the interpreter saw executed by a part of its scope, or with an operand that differs, was
@@ -8,13 +8,13 @@
 //! 2. of an instruction the analysis names two invocations that disagree, the first executed it, and the other did so
 //!    together with it, or the operand was the same for both.
 //!
-//! What happens in a run behind other undefined behaviour counts for nothing, nor does what rests on an assumption that
-//! the run does not keep.
+//! Observations after other undefined behavior do not count, nor do verdicts that rest on an assumption that the run
+//! does not keep.
 //!
-//! Of every error a run is looked for that reaches it. Conditions of branches around it may be such that no input leads
-//! there, or none that is found. The proof says nothing of them: so the module is tried as well with words of a buffer
-//! for these conditions (see [`crate::generator::diverge::free`]), where the analysis must name the same instruction and
-//! two invocations, by the same branch, and be right.
+//! For every error, the test looks for a run that reaches it. Conditions of branches around it may be such that no
+//! input leads there, or none that is found. The proof does not depend on them: so the module is tried as well with
+//! words of a buffer for these conditions (see [`crate::generator::diverge::free`]), where the analysis must name the
+//! same instruction and two invocations, by the same branch, and be right.
 
 mod data;
 
@@ -22,11 +22,11 @@ use crate::generator::diverge::{Constructs, Diverging, Free, diverge_with, free}
 use coop_exec::interp::{Config, Coverage, Finding, FindingKind, Interpreter, Reconvergence};
 use coop_ir::constant::{Constants, SpecValue, Specialization};
 use coop_ir::{InstRef, Module, Op};
-use coop_uniformity::{Analysis, Analyzer, Assumption, Options, Turn, Uniformity, Way, What, Witness};
+use coop_uniformity::{Analysis, Analyzer, Aspect, Assumption, BranchChoice, Options, Path, Uniformity, Witness};
 use data::{Data, Inputs, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How much was done.
+/// The counts of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Modules.
@@ -37,36 +37,36 @@ pub struct Tally {
     pub cut_short: u64,
     /// Instructions that must be executed together, in all modules and with all subgroup sizes.
     pub checked: u64,
-    /// Of these, called uniform.
+    /// The number of these that the analysis calls uniform.
     pub uniform: u64,
-    /// Of these, under an assumption.
+    /// The number of these that are uniform under an assumption.
     pub assumed: u64,
-    /// Of these, perhaps not uniform.
+    /// The number of these that may not be uniform.
     pub doubted: u64,
-    /// Of these, shown not to be uniform.
+    /// The number of these that are proved not to be uniform.
     pub shown: u64,
-    /// Of those that are doubted, seen not to be uniform in some run.
+    /// The number of the doubted ones that some run showed not to be uniform.
     pub doubted_seen: u64,
-    /// Of those that are shown, seen so in some run.
+    /// The number of the proved ones that some run showed.
     pub shown_seen: u64,
-    /// Of the others, seen so where the branches around it are decided by data.
+    /// The number of the others that a run showed with branches around them decided by data.
     pub shown_freed: u64,
-    /// Of the others, seen so in a run that had other undefined behaviour before.
+    /// The number of the others that a run showed after other undefined behavior.
     pub shown_behind: u64,
-    /// Those that no run has reached but behind other undefined behaviour, if at all.
+    /// The proved ones that no run reached, except after other undefined behavior.
     pub open: Vec<Open>,
 }
 
 /// An error that no run has confirmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// Of the module.
+    /// The seed of the module.
     pub seed: u64,
-    /// Of subgroups.
+    /// The subgroup size.
     pub size: u32,
     /// The instruction.
     pub at: InstRef,
-    /// Which operand of it differs, if it is one.
+    /// The operand that differs, if one does.
     pub operand: Option<u32>,
     /// The branch that decides, or where the operand comes from.
     pub deciding: Option<InstRef>,
@@ -100,7 +100,7 @@ impl Tally {
     }
 }
 
-/// What went wrong.
+/// A contradiction between the analysis and the interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// In a few words: shrinking keeps it.
@@ -148,7 +148,7 @@ pub fn try_entropy(entropy: &[u8], constructs: Constructs, seed: u64, tally: &mu
                 seed: seed.wrapping_mul(MORE_RUNS) + round,
                 kind: if round < RUNS { Kind::Small } else { Kind::Wide },
             };
-            let as_given = How::new(way(&made, size, seed, round));
+            let as_given = How::new(size_and_reconvergence(&made, size, seed, round));
             run(&made, as_given, &data.inputs(), &said, &mut seen, tally)?;
             if constructs == Constructs::All && round == 0 {
                 // What is said without an assumption holds whatever the constant is.
@@ -180,8 +180,8 @@ pub fn try_entropy(entropy: &[u8], constructs: Constructs, seed: u64, tally: &mu
     Ok(())
 }
 
-/// How invocations that parted meet, in one run.
-fn way(made: &Diverging, size: u32, seed: u64, round: u64) -> (u32, Reconvergence) {
+/// Returns the subgroup size and the kind of reconvergence of one run.
+fn size_and_reconvergence(made: &Diverging, size: u32, seed: u64, round: u64) -> (u32, Reconvergence) {
     let early = made.meets_early || round.is_multiple_of(2);
     (size, if early { Reconvergence::Early } else { Reconvergence::Promised(seed ^ round) })
 }
@@ -221,24 +221,24 @@ impl Finder<'_, '_> {
         if reached.here.contains(&key) {
             return Ok(reached);
         }
-        let first = |t: &Turn| way.turns.iter().find(|o| (o.at, o.group) == (t.at, t.group)).map(|o| o.to);
-        let turning: Vec<InstRef> = way.turns.iter().filter(|t| first(t) != Some(t.to)).map(|t| t.at).collect();
+        let first = |t: &BranchChoice| way.choices.iter().find(|o| (o.at, o.group) == (t.at, t.group)).map(|o| o.to);
+        let turning: Vec<InstRef> = way.choices.iter().filter(|t| first(t) != Some(t.to)).map(|t| t.at).collect();
         self.follow(key, way, Some(&turning), tally)
     }
 
     /// Goes a way in a module in which data decides the branches on which the proof does not rest. The analysis must name
     /// the error there, by the same branch.
-    fn follow(&self, key: Key, way: &Way, rounds: Option<&[InstRef]>, tally: &mut Tally) -> Result<Seen, Box<Wrong>> {
+    fn follow(&self, key: Key, way: &Path, rounds: Option<&[InstRef]>, tally: &mut Tally) -> Result<Seen, Box<Wrong>> {
         let mut reached = Seen::default();
         let (at, operand) = key;
         let alone: Vec<(InstRef, u32)> = operand.map(|i| (at, i)).into_iter().collect();
         let how = Free { keep: &way.kept, alone: &alone, rounds, only: &[at] };
-        let over = |at: InstRef| way.over.iter().find(|o| o.0 == at).map_or(Uniformity::Workgroup, |o| o.1);
+        let over = |at: InstRef| way.uniformity.iter().find(|o| o.0 == at).map_or(Uniformity::Workgroup, |o| o.1);
         let Some(other) = free(self.made, over, how) else { return Ok(reached) };
         if let Err(problems) = coop_ir::verify::verify(&other.made.module) {
             return Err(wrong("not well formed", problems[0].to_string()));
         }
-        let on_a_way = self.said.doubts.get(&key).copied().flatten().is_some_and(|w| w.on_a_way);
+        let on_a_way = self.said.doubts.get(&key).copied().flatten().is_some_and(|w| w.on_a_path);
         let analysis = self.analyze(&other.made.module, !on_a_way)?;
         let now = Said::new(&other.made.module, &analysis);
         // By the same branch: of several invocations that it may lead there another one may be named. Of what is so on one
@@ -273,28 +273,28 @@ fn wrong(class: &'static str, message: String) -> Box<Wrong> {
 /// An instruction, and which operand of it differs, if it is one.
 type Key = (InstRef, Option<u32>);
 
-/// What runs have shown.
+/// The observations of runs.
 #[derive(Default)]
 struct Seen {
     /// Not to be uniform, by the module.
     here: BTreeSet<Key>,
-    /// The same, but other undefined behaviour came before.
+    /// Those that were seen after other undefined behavior.
     behind: BTreeSet<Key>,
 }
 
-/// What the analysis says.
+/// The results of the analysis.
 struct Said<'m> {
     module: &'m Module,
-    /// What may not be uniform, and two invocations if that is shown.
+    /// The instructions and operands that may not be uniform, with two invocations where that is proved.
     doubts: BTreeMap<Key, Option<Witness>>,
     /// The branches that decide.
     deciding: BTreeMap<Key, InstRef>,
-    /// How each comes to happen.
-    ways: BTreeMap<Key, &'m Way>,
+    /// The path that leads to each.
+    ways: BTreeMap<Key, &'m Path>,
     /// The instructions of functions that are called from one place at most.
     once: BTreeSet<InstRef>,
     assumed: BTreeSet<InstRef>,
-    /// What is said with the default of the specialization constant: that something is uniform, or shown not to be.
+    /// The verdicts with the default of the specialization constant: uniform, or proved not to be.
     defaults: BTreeSet<InstRef>,
     by_default: BTreeSet<Key>,
     /// The matrix phis of blocks, by terminator: the interpreter speaks of that.
@@ -306,12 +306,12 @@ impl<'m> Said<'m> {
         let (mut doubts, mut by_default) = (BTreeMap::new(), BTreeSet::new());
         let mut deciding = BTreeMap::new();
         let mut ways = BTreeMap::new();
-        for d in &analysis.doubts {
-            let operand = if let What::Operand(i) = d.what { Some(i) } else { None };
+        for d in &analysis.divergences {
+            let operand = if let Aspect::Operand(i) = d.aspect { Some(i) } else { None };
             by_default.extend((!d.defaults.is_empty()).then_some((d.at, operand)));
             let witness = doubts.entry((d.at, operand)).or_insert(d.witness);
             *witness = witness.or(d.witness);
-            ways.extend(d.way.as_deref().map(|way| ((d.at, operand), way)));
+            ways.extend(d.path.as_deref().map(|way| ((d.at, operand), way)));
             if let Some(first) = d.chain.first().filter(|_| d.witness.is_some()) {
                 deciding.insert((d.at, operand), first.at);
             }
@@ -331,14 +331,14 @@ impl<'m> Said<'m> {
         Said { module, doubts, deciding, ways, once, assumed, defaults, by_default, phis }
     }
 
-    /// What is shown, and was not seen.
+    /// Returns the proved divergences that no run showed.
     fn unseen(&self, seen: &Seen) -> impl Iterator<Item = Key> {
         let shown = self.doubts.iter().filter(|(key, witness)| witness.is_some() && !seen.here.contains(key));
         shown.map(|(key, _)| *key)
     }
 
-    /// What the analysis doubts of what the interpreter saw: that the instruction is executed by all, or that this
-    /// operand is the same.
+    /// Returns the divergence that a finding of the interpreter shows: of the instruction's execution, or of an
+    /// operand.
     fn doubt(&self, f: &Finding) -> Option<Key> {
         let operand = operand(self.module, f);
         let here = |at: InstRef| {
@@ -356,7 +356,7 @@ impl<'m> Said<'m> {
     }
 }
 
-/// What the interpreter saw.
+/// An observation of the interpreter.
 enum Sight {
     Flow,
     Operand(u32),
@@ -402,12 +402,12 @@ fn called_once(module: &Module) -> BTreeSet<InstRef> {
     (0..module.functions.len()).filter(|f| once(*f)).flat_map(insts).collect()
 }
 
-/// How a module is run.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 struct How {
     size: u32,
     way: Reconvergence,
-    /// What the specialization constant is, if it has not its default.
+    /// The value of the specialization constant, if not its default.
     constant: Option<u32>,
 }
 
@@ -485,7 +485,7 @@ fn run(
         // What is so on one way need not be so in this run.
         let always = |w: &Witness| {
             let by_default = constant.is_some() && said.by_default.contains(key);
-            !w.on_a_way && !by_default
+            !w.on_a_path && !by_default
         };
         let Some(w) = witness.filter(|w| said.once.contains(&key.0) && always(w)) else { continue };
         let found = report.findings.iter().any(|f| f.at == key.0 && (f.kind == NON_UNIFORM || key.1.is_some()));
@@ -500,8 +500,8 @@ fn run(
 
 const NON_UNIFORM: FindingKind = FindingKind::NonUniformExecution;
 
-/// What of a proof did not come true, in a run in which nothing else was undefined; `found` is whether the interpreter
-/// has found something about the instruction.
+/// Returns the part of a proof that a run contradicts, in which nothing else was undefined. `found` is true if the interpreter
+/// reported the instruction.
 fn contradicted(coverage: &Coverage, (at, operand): Key, w: Witness, found: bool) -> Option<String> {
     let (one, other) = (w.invocations.0 as usize, w.invocations.1 as usize);
     if operand.is_some() {

@@ -9,7 +9,7 @@ use coop_exec::{Case, vulkan_test};
 use coop_ir::spv::Capability;
 use coop_ir::{Module, Op, text};
 use coop_lab::campaign::{Differential, Row, Tally, entropy, shrink, try_seed};
-use coop_lab::generator::{Dialect, Limits, Profile, generate};
+use coop_lab::generator::{Dialect, GeneratorProfile, Limits, generate};
 use coop_passes::Target;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -25,14 +25,14 @@ const LOWERED: u64 = 8;
 /// Modules of maintenance1 for each thing that is said otherwise.
 const SPELLED: u64 = 5;
 
-fn run_all(differential: &Differential<'_, '_>, profile: Profile, seeds: std::ops::Range<u64>) -> Row {
+fn run_all(differential: &Differential<'_, '_>, profile: GeneratorProfile, seeds: std::ops::Range<u64>) -> Row {
     run_until(differential, profile, seeds, |_| false)
 }
 
 /// Runs the modules of seeds, one by one, until that is enough.
 fn run_until(
     differential: &Differential<'_, '_>,
-    profile: Profile,
+    profile: GeneratorProfile,
     seeds: std::ops::Range<u64>,
     enough: impl Fn(&Row) -> bool,
 ) -> Row {
@@ -58,7 +58,7 @@ fn differential<'a, 'v>(device: Option<&'a VulkanExecutor<'v>>) -> Differential<
         interpret: true,
         placements: 3,
         targets: vec![Target::Scalar],
-        cut_for: None,
+        tile_profile: None,
         validator: None,
     }
 }
@@ -71,12 +71,12 @@ vulkan_test!(
     Lavapipe,
     fn generated_modules_run_alike_in_every_way(device) {
         let d = differential(Some(device));
-        let row = run_all(&d, Profile::DEVICE8, 0..ON_DEVICE);
+        let row = run_all(&d, GeneratorProfile::DEVICE8, 0..ON_DEVICE);
         assert!(count(&row, "original vulkan") >= ON_DEVICE * 9 / 10, "{row:?}");
-        let row = run_all(&d, Profile::ANY, 0..ON_DEVICE);
+        let row = run_all(&d, GeneratorProfile::ANY, 0..ON_DEVICE);
         assert!(count(&row, "scalar vulkan") >= ON_DEVICE * 8 / 10, "{row:?}");
         assert!(row.refused.values().sum::<u64>() < ON_DEVICE / 5, "{row:?}");
-        let flexible = Profile { dialect: Dialect::Nv2, limits: Limits::Lavapipe };
+        let flexible = GeneratorProfile { dialect: Dialect::Nv2, limits: Limits::Lavapipe };
         let row = run_all(&d, flexible, 0..ON_DEVICE / 2);
         assert!(count(&row, "original vulkan") >= ON_DEVICE / 4, "{row:?}");
     }
@@ -85,7 +85,7 @@ vulkan_test!(
 #[test]
 fn generated_modules_are_interpreted_alike_lowered_and_not() {
     for dialect in Dialect::ALL {
-        let row = run_all(&differential(None), Profile::any(dialect), 10_000..10_000 + INTERPRETED);
+        let row = run_all(&differential(None), GeneratorProfile::any(dialect), 10_000..10_000 + INTERPRETED);
         assert_eq!(row.modules, INTERPRETED);
         assert_eq!(count(&row, "original interp"), 3 * INTERPRETED);
         let lowered = count(&row, "scalar interp") + row.refused.values().sum::<u64>();
@@ -100,7 +100,8 @@ fn generated_kernels_are_interpreted_alike_lowered_and_not() {
     let d = Differential { targets: vec![Target::Scalar, Target::Khr], placements: 1, ..differential(None) };
     let mut tally = Tally::default();
     for seed in (3130..3180).chain([3312, 3753]) {
-        let result = try_seed(&d, (seed, &entropy(seed, 120)), Profile::any(Dialect::Kernel), None, &mut tally);
+        let result =
+            try_seed(&d, (seed, &entropy(seed, 120)), GeneratorProfile::any(Dialect::Kernel), None, &mut tally);
         result.unwrap_or_else(|t| panic!("seed {seed}: {}", t.message));
     }
     let row = tally.total();
@@ -124,7 +125,7 @@ fn unaligned_accesses_are_interpreted_alike_lowered_and_not() {
     ] {
         let mut tally = Tally::default();
         // Types that a device has, so that matrices can stay.
-        let profile = Profile { dialect, limits: Limits::Tiles };
+        let profile = GeneratorProfile { dialect, limits: Limits::Tiles };
         let has = |seed: &u64| generate(profile, &entropy(*seed, 3 * BYTES)).made.contains_key(kind);
         for seed in (20_000..).filter(has).take(2 * INTERPRETED as usize) {
             let result = try_seed(&d, (seed, &entropy(seed, 3 * BYTES)), profile, None, &mut tally);
@@ -140,7 +141,7 @@ fn unaligned_accesses_are_interpreted_alike_lowered_and_not() {
 fn nothing_is_cast_to_its_own_type() {
     let mut casts = 0;
     for (dialect, seed) in (0..60).flat_map(|seed| [(Dialect::Kernel, seed), (Dialect::Intel, seed)]) {
-        let made = generate(Profile::any(dialect), &entropy(seed, 200));
+        let made = generate(GeneratorProfile::any(dialect), &entropy(seed, 200));
         let options = coop_passes::Options { subgroup_size: Some(16), ..coop_passes::Options::new(Target::Scalar) };
         let Ok(lowered) = coop_passes::lower(&made.module, &options) else { continue };
         let m = lowered.module;
@@ -195,10 +196,10 @@ fn found(folder: &str) -> Vec<Found> {
 }
 
 fn run_found(all: Vec<Found>, device: Option<&VulkanExecutor<'_>>, ways: u64) {
-    run_found_as(Profile { dialect: Dialect::Khr, limits: Limits::Lavapipe }, all, device, ways);
+    run_found_as(GeneratorProfile { dialect: Dialect::Khr, limits: Limits::Lavapipe }, all, device, ways);
 }
 
-fn run_found_as(profile: Profile, all: Vec<Found>, device: Option<&VulkanExecutor<'_>>, ways: u64) {
+fn run_found_as(profile: GeneratorProfile, all: Vec<Found>, device: Option<&VulkanExecutor<'_>>, ways: u64) {
     for f in all {
         let differential =
             Differential { device: device.filter(|_| f.native), targets: f.targets.clone(), ..differential(None) };
@@ -222,10 +223,10 @@ fn what_was_found_once_is_interpreted_alike() {
 /// Kernels of OpenCL, for the matrices of Intel's devices.
 #[test]
 fn kernels_that_were_found_once_are_interpreted_alike() {
-    run_found_as(Profile::any(Dialect::Kernel), found("passes/kernels"), None, 3);
+    run_found_as(GeneratorProfile::any(Dialect::Kernel), found("passes/kernels"), None, 3);
 }
 
-/// What they become is valid by spirv-val too. (Some of them are not: slang's lambdas, OpSelect of matrices.)
+/// Lowered modules are valid by spirv-val too. (Some inputs are not: slang's lambdas, OpSelect of matrices.)
 #[test]
 fn what_was_found_once_is_valid_lowered() {
     let Some(validator) = validator() else { return };
@@ -265,7 +266,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "takes minutes"]
+    #[ignore = "scripts/test.sh long runs it: lavapipe compiles for minutes"]
     Lavapipe,
     fn slow_dialects_run_as_expected_lowered(device) {
         run_found(found("dialects").into_iter().filter(|f| f.slow).collect(), Some(device), 1);
@@ -279,18 +280,18 @@ vulkan_test!(
         let d = Differential { targets, ..differential(Some(device)) };
         let ran = |row: &Row, what: &str| count(row, what) >= LOWERED;
         for dialect in [Dialect::Intel, Dialect::Arm] {
-            let profile = Profile { dialect, limits: Limits::Tiles };
+            let profile = GeneratorProfile { dialect, limits: Limits::Tiles };
             let row = run_until(&d, profile, 0..4 * LOWERED, |row| ran(row, "khr vulkan") && ran(row, "scalar vulkan"));
             // What the driver is known to get wrong does not count.
             assert!(ran(&row, "khr vulkan") && ran(&row, "scalar vulkan"), "{row:?}");
         }
         let scalar = Differential { targets: vec![Target::Scalar], ..differential(Some(device)) };
-        let row = run_until(&scalar, Profile::any(Dialect::Qcom), 0..4 * LOWERED, |row| ran(row, "scalar vulkan"));
+        let row = run_until(&scalar, GeneratorProfile::any(Dialect::Qcom), 0..4 * LOWERED, |row| ran(row, "scalar vulkan"));
         assert!(ran(&row, "scalar vulkan"), "{row:?}");
     }
 );
 
-/// Why a module of maintenance1 has no spelling with SPV_NV_cooperative_matrix2.
+/// The reasons why a module of maintenance1 can't be rewritten for SPV_NV_cooperative_matrix2.
 const NO_WORDS: [&str; 4] = [
     "a conversion of a factor to an accumulator",
     "a transposition to a factor A",
@@ -338,7 +339,7 @@ fn changes_sign(module: &Module) -> bool {
     insts.into_iter().any(|i| i.result.and_then(component) != i.id(0).and_then(component))
 }
 
-/// What spirv-val says of a module.
+/// Returns the output of spirv-val for a module.
 fn spirv_val(tool: &Path, module: &Module) -> String {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("respelled-{}.spv", std::process::id()));
     std::fs::write(&file, coop_ir::binary::write(module)).expect("a file");
@@ -373,7 +374,7 @@ fn modules_of_maintenance1_have_other_words() {
     .map(|what| (what, SPELLED));
     for seed in 0..6000 {
         let limits = if seed % 4 == 0 { Limits::Any } else { Limits::Nvidia };
-        let profile = Profile { dialect: Dialect::Ext, limits };
+        let profile = GeneratorProfile { dialect: Dialect::Ext, limits };
         let made = generate(profile, &entropy(seed, 4 * BYTES));
         let has = |what: &str| made.made.contains_key(what) || what == "other signedness" && changes_sign(&made.module);
         if !wanted.iter().any(|(what, n)| *n > 0 && has(what)) {
@@ -398,7 +399,7 @@ fn modules_of_maintenance1_have_other_words() {
 fn what_is_lowered_for_maintenance1_has_other_words() {
     let validator = validator();
     let h100 = coop_device::Profile::builtin("nvidia-h100").expect("built in").with_maintenance1();
-    let profile = Profile { dialect: Dialect::Ext, limits: Limits::Nvidia };
+    let profile = GeneratorProfile { dialect: Dialect::Ext, limits: Limits::Nvidia };
     let (mut changed, mut none) = (0, 0);
     for seed in 0..10 * SPELLED {
         let made = generate(profile, &entropy(seed, 2 * BYTES));
@@ -424,7 +425,7 @@ vulkan_test!(
     fn generated_modules_run_alike_on_debian_12(device) {
         let d = Differential { lowered_only: true, placements: 1, ..differential(Some(device)) };
         for dialect in [Dialect::Khr, Dialect::Nv2, Dialect::Ext] {
-            let row = run_all(&d, Profile { dialect, limits: Limits::Tiles }, 0..LOWERED);
+            let row = run_all(&d, GeneratorProfile { dialect, limits: Limits::Tiles }, 0..LOWERED);
             assert!(count(&row, "scalar vulkan") >= LOWERED - 1, "{row:?}");
         }
     }
@@ -436,7 +437,7 @@ vulkan_test!(
         let device = device.respelled().expect("lavapipe has NV2");
         let d = Differential { targets: vec![Target::Ext], placements: 1, ..differential(Some(&device)) };
         for dialect in [Dialect::Ext, Dialect::Nv2] {
-            let profile = Profile { dialect, limits: Limits::Tiles };
+            let profile = GeneratorProfile { dialect, limits: Limits::Tiles };
             let row = run_all(&d, profile, 100..100 + 2 * LOWERED);
             assert!(count(&row, "ext vulkan") >= LOWERED && count(&row, "original vulkan") >= LOWERED, "{row:?}");
         }
@@ -452,7 +453,7 @@ vulkan_test!(
         let case = Case::load(&folder.join("passes/variable-initializer.toml")).unwrap_or_else(|e| panic!("{e}"));
         let mut row = Row::default();
         // Not natively: docs/drivers.md.
-        let result = differential(Some(device)).check_case(Profile::DEVICE8, &module, &case, 0, &mut row);
+        let result = differential(Some(device)).check_case(GeneratorProfile::DEVICE8, &module, &case, 0, &mut row);
         result.unwrap_or_else(|t| panic!("{}", t.message));
         assert!(row.skipped.keys().any(|k| k.contains("64 bits")), "{row:?}");
         assert_eq!(count(&row, "scalar vulkan"), 1, "{row:?}");
@@ -463,7 +464,7 @@ vulkan_test!(
 fn entropy_shrinks() {
     let bytes = entropy(7, 4000);
     let stores = |bytes: &[u8]| {
-        let made = generate(Profile::ANY, bytes);
+        let made = generate(GeneratorProfile::ANY, bytes);
         made.made.iter().filter(|(k, _)| k.starts_with("store")).map(|(_, n)| n).sum::<u32>()
     };
     assert!(stores(&bytes) > 1);
@@ -471,8 +472,8 @@ fn entropy_shrinks() {
     assert!(stores(&small) > 1 && small.len() < bytes.len() / 4, "{} of {} bytes", small.len(), bytes.len());
 }
 
-/// Whose results differ by subgroup size must be noticed: what is written is the number of elements that an
-/// invocation holds.
+/// A module whose results depend on the subgroup size is noticed: it writes the number of elements that an invocation
+/// holds.
 #[test]
 fn a_module_that_depends_on_placement_is_noticed() {
     let Found { module, case, .. } =
@@ -488,7 +489,7 @@ fn a_module_that_depends_on_placement_is_noticed() {
     );
     let module = text::parse(&text.replace(load, &changed)).unwrap_or_else(|e| panic!("{e}\n{changed}"));
     // Of the interpreter's placements, the replicated one has twice the length.
-    let trouble = differential(None).check_case(Profile::DEVICE8, &module, &case, 8, &mut Row::default());
+    let trouble = differential(None).check_case(GeneratorProfile::DEVICE8, &module, &case, 8, &mut Row::default());
     let trouble = trouble.expect_err("the results differ");
     assert!(trouble.class.contains("differs"), "{}", trouble.message);
 }

@@ -87,8 +87,8 @@ fn with_tensor_layouts() {
     assert!(runs.len() >= 10, "{} runs", runs.len());
 }
 
-/// What the figures of the interpreter are of. How long it takes is for `scripts/bench.sh` to say: instructions, each
-/// counted once for all invocations that execute it together, tell when something becomes slower by much.
+/// Limits the number of steps of the interpreter. `scripts/bench.sh` measures time; the number of instructions, each
+/// counted once for all invocations that execute it together, shows when something becomes much slower.
 #[test]
 fn a_whole_product_takes_few_steps() {
     let case = Case::load(&folder().join("matmul_f16.interp.toml")).unwrap();

@@ -34,7 +34,7 @@ fn seeds() -> Vec<Vec<u32>> {
     seeds
 }
 
-/// Where the instructions begin.
+/// Returns the offsets of the instructions.
 fn starts(words: &[u32]) -> Vec<usize> {
     let mut at = 5;
     let mut out = Vec::new();
@@ -75,7 +75,7 @@ fn mutate(words: &mut Vec<u32>, random: &mut Random) {
     }
 }
 
-/// What went wrong once.
+/// Inputs that failed once.
 #[test]
 fn found_modules() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/fuzz/checker");

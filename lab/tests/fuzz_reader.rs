@@ -28,7 +28,7 @@ fn reader() {
     assert!(fuzz::smoke(&seeds, time(), fuzz::reader) > 10);
 }
 
-/// What went wrong once.
+/// Inputs that failed once.
 #[test]
 fn found_modules() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/fuzz/reader");

@@ -3,7 +3,7 @@
 use coop_ir::spv::Capability;
 use coop_ir::{Module, Op, binary, text, verify};
 use coop_lab::generator::diverge::{Constructs, diverge_with};
-use coop_lab::generator::{Dialect, Limits, Profile, generate};
+use coop_lab::generator::{Dialect, GeneratorProfile, Limits, generate};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 #[path = "../../ir/tests/common/mod.rs"]
 mod common;
 
-fn profiles() -> impl Iterator<Item = Profile> {
+fn profiles() -> impl Iterator<Item = GeneratorProfile> {
     let dialects = Dialect::ALL.into_iter().chain([Dialect::Kernel]);
-    let all = dialects.flat_map(|dialect| Limits::ALL.map(|limits| Profile { dialect, limits }));
+    let all = dialects.flat_map(|dialect| Limits::ALL.map(|limits| GeneratorProfile { dialect, limits }));
     all.filter(|p| p.dialect.has(p.limits))
 }
 
@@ -83,7 +83,7 @@ fn diverging_modules_are_valid() {
     }
 }
 
-/// How many of 200 modules have what; they are validated.
+/// Counts the constructs of 200 modules, which are validated.
 fn diverging(constructs: Constructs, tool: Option<&Path>) -> BTreeMap<&'static str, u32> {
     let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in 0..200 {

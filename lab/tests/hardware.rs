@@ -1,5 +1,5 @@
-//! What cooplower makes of the modules of `testdata/hardware`, against what a device wrote that runs them natively: in the interpreter, and
-//! on lavapipe.
+//! Compares the lowered modules of `testdata/hardware`, run in the interpreter and on lavapipe, with the results of a
+//! device that runs them natively.
 
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ fn scalar(recorded: &Recorded<'_>, lanes: Lanes, size: u32) -> Result<(Vec<u32>,
     Ok((binary::write_words(&lowered.module), case))
 }
 
-/// What is wrong with an outcome.
+/// Describes the differences of an outcome from the recording.
 fn wrong(recorded: &Recorded<'_>, outcome: &Outcome, size: u32) -> Vec<String> {
     let mut out: Vec<String> = outcome.messages.iter().chain(&outcome.faults).cloned().collect();
     let different = |bounds| record::differences(&recorded.case, recorded.kept, outcome, bounds).expect("buffers");
@@ -119,7 +119,8 @@ fn lowered_in_the_interpreter() {
     assert!(ran >= 120, "{ran} runs, {refused} refused");
 }
 
-/// Where texts and the device differ, `--semantics` chooses: in the interpreter, and in what either lowering makes.
+/// `--semantics` selects between the specification and the device where they differ: in the interpreter, and in both
+/// lowerings.
 #[test]
 fn semantics_choose_between_the_text_and_the_device() {
     let h100 = Profile::builtin("nvidia-h100").expect("built in");

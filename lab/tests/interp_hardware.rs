@@ -40,7 +40,7 @@ fn outcome(module: &Module, case: &Case, config: Config) -> Outcome {
     Interpreted::outcome(buffers, &report)
 }
 
-/// What differs from the device, and what is known to.
+/// Compares the interpreter with the device; known differences must still show.
 fn replay(semantics: Semantics, placement: Placement) {
     let config = Config { semantics, placement, ..Config::default() };
     let known = Known::load(&testing::repository().join(FOLDER).join("h100")).unwrap();
@@ -201,7 +201,7 @@ fn on_lavapipe(device: &VulkanExecutor<'_>, all: bool) {
 vulkan_test!(Lavapipe, fn as_lavapipe_does(device) { on_lavapipe(device, false) });
 
 vulkan_test!(
-    #[ignore = "some minutes"]
+    #[ignore = "scripts/test.sh long runs it: all variants, some minutes"]
     Lavapipe,
     fn as_lavapipe_does_in_all_variants(device) { on_lavapipe(device, true) }
 );

@@ -1,4 +1,4 @@
-//! What every lowering owes, over all modules of the repository, those of llama.cpp and generated ones:
+//! Properties of every lowering, for all modules of the repository, those of llama.cpp and generated ones:
 //!
 //! - The output depends on nothing but the input: it is the same on another seed of all hash maps.
 //! - It is clean: `coopcheck` has no error and no warning of a rule that the input does not break.
@@ -36,11 +36,11 @@ struct Way<'a> {
     profile: &'a Profile,
 }
 
-/// How many were lowered.
+/// The number of lowered modules.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
-/// What is wrong with what a module becomes.
+/// Returns the complaints about a lowered module.
 fn wrong(subject: &Subject, way: Way<'_>, lowered: &Count) -> Vec<String> {
     let run = |seed: usize| with_seed(seed, || attempt(subject, way));
     let label = format!("{} to {}", subject.name, way.target);
@@ -258,13 +258,13 @@ fn generated_modules() {
     let maintenance = lavapipe.clone().with_maintenance1();
     let lowered = Count::default();
     let dialects = Dialect::ALL.into_iter().chain([Dialect::Kernel]);
-    let profiles: Vec<generator::Profile> = dialects
+    let profiles: Vec<generator::GeneratorProfile> = dialects
         .flat_map(|dialect| {
-            [Limits::Any, Limits::Tiles, Limits::Nvidia].map(|limits| generator::Profile { dialect, limits })
+            [Limits::Any, Limits::Tiles, Limits::Nvidia].map(|limits| generator::GeneratorProfile { dialect, limits })
         })
         .filter(|p| p.dialect.has(p.limits))
         .collect();
-    let seeds: Vec<(generator::Profile, u64)> =
+    let seeds: Vec<(generator::GeneratorProfile, u64)> =
         profiles.into_iter().flat_map(|profile| (0..24).map(move |seed| (profile, seed))).collect();
     none(&in_parallel(&seeds, |(profile, seed)| {
         let made = generate(*profile, &entropy(*seed, 500));

@@ -115,8 +115,8 @@ fn recorded_tensor_accesses_element_by_element() {
 
 /// Generated modules with tensor accesses, element by element.
 fn generated(seeds: std::ops::Range<u64>) -> (usize, Vec<String>) {
-    use coop_lab::generator::{Dialect, Limits, Profile, generate};
-    let profile = Profile { dialect: Dialect::Nv2, limits: Limits::Any };
+    use coop_lab::generator::{Dialect, GeneratorProfile, Limits, generate};
+    let profile = GeneratorProfile { dialect: Dialect::Nv2, limits: Limits::Any };
     let (mut done, mut failures) = (0, Vec::new());
     for seed in seeds {
         let made = generate(profile, &coop_lab::campaign::entropy(seed, 400));
@@ -143,7 +143,7 @@ fn generated_tensor_accesses_element_by_element() {
 }
 
 #[test]
-#[ignore = "minutes: what the other test does, at length"]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has a part of the seeds"]
 fn many_generated_tensor_accesses_element_by_element() {
     let (done, failures) = generated(1000..4000);
     assert!(done > 500, "only {done} modules with tensors");
@@ -218,7 +218,7 @@ fn llama_tensor_accesses_are_valid() {
 }
 
 #[test]
-#[ignore = "minutes: what the other test does, for every module"]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has a seventh of the modules"]
 fn all_llama_tensor_accesses_are_valid() {
     [1, 4, 8].into_iter().for_each(|runs| llama_is_valid(1, runs));
 }

@@ -18,7 +18,7 @@ mod cli_uniformity {
     use coop_ir::decorate::Decorations;
     use coop_ir::{InstRef, Op};
 
-    /// Where the interpreter saw something that is not uniform.
+    /// The instructions that the interpreter saw to be not uniform.
     pub(crate) type Found = std::collections::BTreeSet<InstRef>;
 
     /// Runs a test file with some inputs; `value` makes the words of buffers and push constants.
@@ -52,7 +52,7 @@ mod cli_uniformity {
         Ok(report.findings.iter().filter(|f| kinds.contains(&f.kind)).map(|f| f.at).collect())
     }
 
-    /// What was seen in runs with several inputs.
+    /// Returns the observations in runs with several inputs.
     pub(crate) fn runs(case: &Case) -> Result<Found, String> {
         let mut found = Found::new();
         for way in [Reconvergence::Early, Reconvergence::Promised(7)] {
@@ -112,7 +112,7 @@ fn planted_bugs_happen() {
     assert!(errors >= 47 && warnings >= 16 && warnings - seen <= 2, "{errors} errors; {seen} of {warnings} warnings");
 }
 
-/// What is right is never seen to be wrong.
+/// No run contradicts the files that are right.
 #[test]
 fn uniform_files_are_uniform() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/validate/valid");

@@ -11,7 +11,9 @@ mod cleanup;
 mod decorations;
 mod device;
 mod dialect;
+mod emulate;
 mod entry;
+mod fold;
 mod inline;
 mod input_blocks;
 mod kernel;
@@ -80,8 +82,9 @@ pub enum Lanes {
     /// An invocation of a subgroup of the device, which must have the size that was said.
     #[default]
     Subgroup,
-    /// An invocation by its place in the workgroup: each `subgroup size` consecutive ones stand for a subgroup. The
-    /// output has no subgroup operations and runs with subgroups of any size.
+    /// An invocation by its place in the workgroup: each `subgroup size` consecutive ones stand for a subgroup. The output runs
+    /// with subgroups of any size; where the device has another, the module's own operations on subgroups go through shared
+    /// memory.
     LocalIndex,
 }
 
@@ -145,6 +148,9 @@ pub struct Options<'a> {
     pub lanes: Lanes,
     /// The behavior to assume where texts and hardware differ.
     pub semantics: Semantics,
+    /// Elements outside of a tensor read as zero, and are not written, where its layout has the clamp mode Undefined: engines
+    /// read there, and then multiply by zero.
+    pub undefined_as_zero: bool,
     /// Make Vulkan compute shaders of OpenCL kernels.
     pub vulkan: Option<Vulkan>,
     /// The size of a workgroup, where a kernel says none.
@@ -182,6 +188,7 @@ impl Options<'_> {
             subgroup_size: None,
             lanes: Lanes::default(),
             semantics: Semantics::default(),
+            undefined_as_zero: false,
             vulkan: None,
             local_size: None,
             checked: Checked::default(),

@@ -4,8 +4,8 @@ use crate::decorations::Bindings;
 use crate::subgroups::Subgroups;
 use crate::{
     Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
-    decorations, device, dialect, entry, inline, input_blocks, kernel, private, specialize, subgroups, tensor,
-    to_scalar, to_tiles, vulkan,
+    decorations, device, dialect, emulate, entry, fold, inline, input_blocks, kernel, private, specialize, subgroups,
+    tensor, to_scalar, to_tiles, vulkan,
 };
 use coop_device::Feature;
 use coop_ir::grammar::implied_capabilities;
@@ -112,6 +112,13 @@ pub static PASSES: &[Pass] = &[
         run: specialize::run,
     },
     Pass {
+        name: "fold",
+        summary: "decide what constants decide: branches go one way, and what other ways led to is dropped",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: fold::run,
+    },
+    Pass {
         name: "private",
         summary: "make values of what OpenCL kernels keep in private memory, whatever pointers they look at it through",
         targets: Target::ALL,
@@ -152,6 +159,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: &[],
         run: tensor::run,
+    },
+    Pass {
+        name: "emulate",
+        summary: "have subgroups of a size that the device has not, where lanes are counted by local index",
+        targets: &[Target::Scalar],
+        leaves_no: &[],
+        run: emulate::run,
     },
     Pass {
         name: "scalar",
@@ -204,13 +218,17 @@ pub static PASSES: &[Pass] = &[
     },
 ];
 
+/// The passes for modules without matrices, which have types that a device lacks.
+const OF_TYPES: [&str; 8] =
+    ["entry", "captures", "input-blocks", "capabilities", "decorations", "bfloat16", "cleanup", "non-uniform"];
+
 /// `OpTypeJointMatrixINTEL`.
 const LEGACY_JOINT_MATRIX: u16 = 6119;
 
 /// The types that make a module one to lower.
 const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
 
-/// Lowers a module. One without matrices comes back as it is; one that is not well formed ([`coop_ir::verify`]) is refused.
+/// Lowers a module. One without matrices comes back as it is, unless it has bfloat16 and the profile has not; one that is not well formed ([`coop_ir::verify`]) is refused.
 pub fn lower(module: &Module, options: &Options<'_>) -> Result<Lowered, Error> {
     lower_watched(module, options, None)
 }
@@ -236,7 +254,15 @@ fn lower_watched(module: &Module, options: &Options<'_>, after: After<'_>) -> Re
         return Err(Refusal::new("refused-dialect", Some(r), why, remedy).into());
     }
     let to_shaders = options.vulkan.is_some() && vulkan::has_kernels(module);
-    if !to_shaders && !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op)) {
+    let without_matrices = !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op));
+    let lacks = |p: &coop_device::Profile| !p.has(Feature::ShaderBFloat16Type);
+    if !to_shaders && without_matrices && bfloat16::occurs(module) && options.profile.is_some_and(lacks) {
+        well_formed(module)?;
+        let options = &Options { target: Target::Scalar, ..options.clone() };
+        let passes = PASSES.iter().filter(|p| OF_TYPES.contains(&p.name));
+        return with_passes(module, options, &Subgroups::none(), None, passes, after);
+    }
+    if !to_shaders && without_matrices {
         let profile = options.profile.map(|p| p.name.clone());
         let report = Report { target: options.target.to_string(), profile, ..Report::default() };
         return Ok(Lowered { module: module.clone(), report });
@@ -255,6 +281,19 @@ fn to_target(
     options: &Options<'_>,
     subgroups: &Subgroups,
     size: Option<SubgroupSize>,
+    after: After<'_>,
+) -> Result<Lowered, Error> {
+    let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
+    with_passes(module, options, subgroups, size, passes, after)
+}
+
+/// Runs passes for subgroups of a size.
+fn with_passes<'p>(
+    module: &Module,
+    options: &Options<'_>,
+    subgroups: &Subgroups,
+    size: Option<SubgroupSize>,
+    passes: impl Iterator<Item = &'p Pass>,
     mut after: After<'_>,
 ) -> Result<Lowered, Error> {
     let mut report = Report {
@@ -272,7 +311,6 @@ fn to_target(
     let declared: Vec<Capability> = module.capabilities().collect();
     let (bound, non_uniform) = (original.header.bound, Bindings::default());
     let mut cx = PassCx { options, report: &mut report, bound, declared: &declared, non_uniform };
-    let passes = PASSES.iter().filter(|p| p.targets.contains(&options.target));
     for (number, pass) in passes.enumerate() {
         if options.fuel.is_some_and(|fuel| number >= fuel) {
             cx.report.skipped_passes.push(pass.name);

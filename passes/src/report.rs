@@ -132,7 +132,7 @@ pub enum SizeSource {
     /// The options.
     Given,
     /// A constant of the module, for whose value it was specialised: an assumption.
-    Specialised,
+    SpecializedFor,
     /// The profile, as nobody else does: an assumption.
     Profile,
 }

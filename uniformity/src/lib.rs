@@ -1,55 +1,59 @@
-//! Which invocations agree: over what a value is the same, and over what an instruction is executed together.
+//! Uniformity analysis: the scope over which a value is the same, and over which an instruction is executed together.
 //!
 //! # The question
 //!
-//! Matrices belong to a subgroup or a workgroup as a whole. An instruction that has one must be executed by all
-//! invocations of its scope or by none, and most of its other operands must be the same for all. [`Analysis`] says of
-//! each such instruction, and of barriers, whether that is so. `docs/uniformity.md` has the reasons and the proofs.
+//! A cooperative matrix belongs to a subgroup or a workgroup as a whole. All invocations of that scope must execute an
+//! instruction that uses one, or none of them, and most of the other operands must be the same for all. [`Analysis`]
+//! answers whether that holds for each such instruction and for barriers. `docs/uniformity.md` has the reasons and the
+//! proofs.
 //!
-//! # What is true of the answers
+//! # Guarantees
 //!
-//! 1. [`Uniformity`] is ordered: what is uniform over a workgroup is so over its subgroups. A value that is uniform
-//!    over a scope is the same in all its invocations that execute it with the same history: the same path from the
-//!    entry point, rounds of loops included.
-//! 2. A block that is uniform over a scope is executed by all invocations of an instance of it together, or by none.
-//! 3. Both hold in every execution without undefined behaviour, provided that the [`Assumption`]s named do: no answer
-//!    rests on one that is not.
-//! 4. A [`Witness`] is a proof: if one of the two invocations executes the instruction, the other does not, at least
-//!    not together with it; or the operand has the two values.
+//! 1. [`Uniformity`] is ordered: a value that is uniform over a workgroup is uniform over its subgroups. A value that
+//!    is uniform over a scope is the same in all invocations of the scope that execute it with the same history: the
+//!    same path from the entry point, iterations of loops included.
+//! 2. All invocations of a scope execute a block that is uniform over the scope together, or none does.
+//! 3. Both hold in every execution without undefined behavior, provided that the listed [`Assumption`]s hold. No answer
+//!    rests on an assumption that is not listed.
+//! 4. A [`Witness`] is a proof: if one of its two invocations executes the instruction, the other does not execute it
+//!    together with that one; or the operand has the two values.
 //!
-//! # How
+//! # How it works
 //!
-//! `graph` puts each callee in the place of its call; `slice` says which values decide anything; `build` makes a graph
-//! of values (`nodes`, `values`), in which
-//! variables of the invocation are seen through (`layout`, `pointers`, `cells`, `reaching`), `memory` tells what nothing
-//! writes; `flow` finds what a branch parts and where invocations meet
-//! again; `solve` computes the fixed point of both; `shape` and `lanes` compute with the values of single invocations,
-//! `play` looks for a way to what they show, and `explain` looks for witnesses and tells how it came to it.
+//! - `program` inlines callees at their calls and cuts blocks at the calls, which gives the program points.
+//! - `needed_values` finds the values that decide anything. `build` makes a graph of them (`value_graph`,
+//!   `instructions`, `inputs`). Variables of one invocation are promoted to values (`leaves`, `pointers`, `variables`,
+//!   `reaching_stores`); `memory` and `loads` say what other memory may hold.
+//! - `reconvergence` finds the points at which invocations may be diverged after a branch.
+//! - `solve` computes the fixed point of the uniformity of values and of control flow. `shape` and `subgroup_ops`
+//!   compute with the values of single invocations, and `shared_reduction` recognizes reductions through shared memory.
+//! - `proofs` proves that two invocations disagree, and `feasibility` finds data with which they get there. `explain`
+//!   makes the findings.
 
 mod build;
-mod cells;
 mod explain;
-mod flow;
-mod graph;
-mod lanes;
-mod layout;
-mod marks;
+mod feasibility;
+mod inputs;
+mod inst_flags;
+mod instructions;
+mod leaves;
+mod loads;
 mod memory;
-mod nodes;
-mod play;
+mod needed_values;
 mod pointers;
-mod reaching;
-mod reads;
-mod reduced;
+mod program;
+mod proofs;
+mod reaching_stores;
+mod reconvergence;
 mod shape;
-mod slice;
+mod shared_reduction;
 mod solve;
-mod source;
+mod subgroup_ops;
 mod summary;
-mod together;
-mod values;
+mod value_graph;
+mod variables;
 
-pub use play::{TURNS, Turn, Way};
+pub use feasibility::{BranchChoice, MAX_CHOICES, Path};
 
 use coop_ir::cfg::Cfgs;
 use coop_ir::constant::{Constants, SpecIds};
@@ -63,14 +67,14 @@ use coop_ir::{Id, IdIndex, IdMap, IdSet, Inst, InstRef, Module};
 use std::borrow::Cow;
 use std::fmt;
 
-/// Over which invocations something is the same.
+/// The largest scope over which something is the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Uniformity {
-    /// All of a workgroup.
+    /// The same for all invocations of a workgroup.
     Workgroup,
-    /// All of a subgroup.
+    /// The same for all invocations of a subgroup.
     Subgroup,
-    /// It may differ between any two.
+    /// May differ between any two invocations.
     Divergent,
 }
 
@@ -84,21 +88,22 @@ impl fmt::Display for Uniformity {
     }
 }
 
-/// What an answer may rest on.
+/// An assumption on which an answer may rest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Assumption {
     /// Subgroups are consecutive invocations by `LocalInvocationIndex`, and full but for the last one.
     FullSubgroups,
-    /// Subgroups have 32 invocations, as nobody said how many they have.
+    /// Subgroups have 32 invocations, because neither the module nor the options say how many.
     SubgroupSize,
     /// No invocation writes what others read at the same time.
     NoRace,
-    /// Every invocation holds as many elements of a matrix.
+    /// Every invocation holds equally many elements of a matrix.
     EqualLengths,
-    /// What invocations combined by way of shared memory covers what each of them put in: a value that is the largest
-    /// (or the smallest, or the conjunction) of an invocation's own and the combined ones is that of all.
+    /// The result of a reduction through shared memory covers the operand of every invocation: the maximum (or minimum,
+    /// or conjunction) of an invocation's own value and the reduced one is that of all.
     Reduced,
-    /// Subgroups stay together where only workgroups part, though the entry point does not ask for it.
+    /// The invocations of a subgroup stay together where only the workgroup diverges, though the entry point does not
+    /// ask for it.
     Reconvergence,
     /// Specialization constants have their defaults: see [`Analysis::defaults`].
     Defaults,
@@ -115,21 +120,21 @@ impl Assumptions {
     pub(crate) const RACE: Assumptions = Assumptions(4);
     pub(crate) const LENGTH: Assumptions = Assumptions(8);
     pub(crate) const REDUCED: Assumptions = Assumptions(16);
-    pub(crate) const MEETING: Assumptions = Assumptions(32);
+    pub(crate) const RECONVERGENCE: Assumptions = Assumptions(32);
     pub(crate) const DEFAULTS: Assumptions = Assumptions(64);
 
-    /// Both sets.
+    /// Returns the union of both sets.
     #[must_use]
     pub fn and(self, other: Assumptions) -> Assumptions {
         Assumptions(self.0 | other.0)
     }
 
-    /// Returns true if an assumption of another set is among them.
+    /// Returns true if the sets have an assumption in common.
     pub(crate) fn any(self, of: Assumptions) -> bool {
         self.0 & of.0 != 0
     }
 
-    /// The assumptions.
+    /// Returns the assumptions of the set.
     pub fn iter(self) -> impl Iterator<Item = Assumption> {
         let all = [
             Assumption::FullSubgroups,
@@ -144,17 +149,17 @@ impl Assumptions {
     }
 }
 
-/// The size of a subgroup where nobody says it.
+/// The subgroup size that is assumed where none is specified.
 pub const DEFAULT_SUBGROUP: u32 = 32;
 
-/// What about an instruction is not uniform.
+/// The aspect of an instruction that is not uniform.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum What {
-    /// It is executed by some invocations.
+pub enum Aspect {
+    /// Only some invocations execute it.
     Flow,
-    /// The same, and it is a barrier.
+    /// Only some invocations execute it, and it is a barrier.
     Barrier,
-    /// An operand differs, counted in words without result type and result.
+    /// An operand differs. Operands are counted in words, without result type and result.
     Operand(u32),
 }
 
@@ -168,7 +173,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// What a shape has: an integer, or the code of a float.
+    /// Returns the number for a value of a shape: an integer, or the code of a float.
     fn new(value: u64, float: bool) -> Number {
         if float { Number::Float(shape::float_of_code(value).to_bits()) } else { Number::Int(value) }
     }
@@ -186,122 +191,122 @@ impl fmt::Display for Number {
 /// Two invocations that disagree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Witness {
-    /// The first may execute the instruction, the second does not; or they have different values.
+    /// The first may execute the instruction while the second does not; or their values differ.
     pub invocations: (u32, u32),
-    /// True if they are numbered within a subgroup, and not by `LocalInvocationIndex`.
+    /// True if they are numbered within a subgroup instead of by `LocalInvocationIndex`.
     pub in_subgroup: bool,
     /// The size of a subgroup.
     pub subgroup: u32,
-    /// True if that is only the size that is assumed where nobody says it.
+    /// True if no subgroup size is specified, so that this is the default.
     pub assumed: bool,
-    /// Their values of the operand, if they are known.
+    /// Their values of the operand, if known.
     pub values: Option<(Number, Number)>,
-    /// The round of the innermost loop in which they part; 0 is the first.
-    pub round: u64,
-    /// True if it is shown of one way to the instruction, and not of every one.
-    pub on_a_way: bool,
-    /// The workgroup in which it is so, if that decides on the way.
+    /// The iteration of the innermost loop in which they diverge; 0 is the first.
+    pub iteration: u64,
+    /// True if the proof covers one path to the instruction instead of every path.
+    pub on_a_path: bool,
+    /// The workgroup for which the proof holds, if the path depends on it.
     pub workgroup: Option<[u32; 3]>,
 }
 
-/// A place on the way from an instruction to where values begin to differ.
+/// A step on the chain from an instruction to where values begin to differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     /// The instruction.
     pub at: InstRef,
-    /// What it does, in at most 60 characters.
+    /// A description of at most 60 characters.
     pub text: String,
 }
 
-/// Something that is not uniform, or may not be.
+/// An instruction that is not uniform, or may not be.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Doubt {
+pub struct Divergence {
     /// The instruction.
     pub at: InstRef,
-    /// What about it.
-    pub what: What,
-    /// The scope that asks for uniformity.
+    /// The aspect that is not uniform.
+    pub aspect: Aspect,
+    /// The scope over which it must be uniform.
     pub scope: Uniformity,
     /// The proof, if there is one.
     pub witness: Option<Witness>,
-    /// How it can happen, if there is a proof: else nobody need come there.
-    pub way: Option<Box<Way>>,
+    /// A path that reaches it, if there is a proof: without one, no execution need get there.
+    pub path: Option<Box<Path>>,
     /// The specialization constants on whose defaults the proof rests.
     pub defaults: SpecIds,
-    /// How it comes to it, the deciding branch (or the operand's value) first, and where values begin to differ last.
+    /// The reasons: the deciding branch (or the operand's value) first, the origin of the difference last.
     pub chain: Vec<Step>,
 }
 
-/// What else an analysis must know.
+/// Options of an analysis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// How many invocations a subgroup has.
+    /// The number of invocations of a subgroup, if it is known.
     pub subgroup_size: Option<u32>,
     /// True if [`Analysis::value`] and [`Analysis::block`] will be asked.
     pub facts: bool,
-    /// True if what is shown counts even if no way leads there: then none is looked for.
+    /// True if a proof counts even if no path to it is known. Then none is searched for.
     pub unreached: bool,
 }
 
-/// Why there is no analysis.
+/// A reason for which there is no analysis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Functions call each other, or themselves.
+    /// Functions that call each other, or themselves.
     Recursion(Vec<usize>),
     /// The entry point's function does not exist or has no blocks.
     NoFunction,
 }
 
-/// The uniformity of everything that an entry point executes.
+/// The uniformity of all instructions that an entry point executes.
 #[derive(Clone, Debug)]
 pub struct Analysis {
-    /// What may not be uniform, in the order of the entry point's execution.
-    pub doubts: Vec<Doubt>,
-    /// What was assumed, and for which instructions.
+    /// The instructions that may not be uniform, in the order of execution.
+    pub divergences: Vec<Divergence>,
+    /// The assumptions, and the instructions for which they were made.
     pub assumed: Vec<(Assumption, InstRef)>,
     /// The specialization constants whose defaults were assumed.
     pub defaults: SpecIds,
-    /// How many instructions were looked at that must be executed together.
+    /// The number of instructions that must be executed together.
     pub checked: usize,
-    /// Calls that were not followed, as the whole became too large, and the function called: an index into
-    /// [`Module::functions`]. Of what those execute nothing is known.
+    /// Calls that were not followed because the program became too large, with the function called: an index into
+    /// [`Module::functions`]. Nothing is known about the instructions that those execute.
     pub unfollowed: Vec<(InstRef, usize)>,
-    /// True if the module was too large to be analysed: then nothing is called uniform.
+    /// True if the module was too large to be analyzed. Then nothing counts as uniform.
     pub exhausted: bool,
     values: IdMap<Uniformity>,
     blocks: FxHashMap<Id, Uniformity>,
     edits: u64,
 }
 
-/// What is the same for all entry points of a module.
+/// The data that all entry points of a module share.
 pub struct Analyzer<'a> {
     module: &'a Module,
     constants: &'a Constants,
     decorations: Cow<'a, Decorations>,
     calls: Cow<'a, CallGraph>,
     cfgs: Cow<'a, Cfgs>,
-    layouts: layout::Layouts,
+    layouts: leaves::LeafLayouts,
     writes: memory::Writes,
     escaped: FxHashSet<Id>,
     function_numbers: Vec<std::ops::Range<u32>>,
     numbers: IdIndex,
     callback_privates: Vec<Id>,
     recursive: Vec<usize>,
-    plain: Vec<Option<summary::Summary>>,
+    summaries: Vec<Option<summary::Summary>>,
     callbacks: Vec<usize>,
-    wanted: IdSet,
-    marks: marks::Marks,
+    needed: IdSet,
+    marks: inst_flags::InstFlags,
     sets: ExtSets,
 }
 
 impl<'a> Analyzer<'a> {
-    /// Looks at what all entry points share.
+    /// Collects the data that all entry points share.
     pub fn new(module: &'a Module, constants: &'a Constants) -> Analyzer<'a> {
         let (decorations, calls) = (Cow::Owned(Decorations::new(module)), Cow::Owned(CallGraph::new(module)));
         Analyzer::made(module, constants, decorations, calls, Cow::Owned(Cfgs::default()))
     }
 
-    /// The same, for who has these already, of the graphs perhaps some.
+    /// Does the same for a caller that has these analyses already. `cfgs` may lack some functions.
     pub fn with(
         module: &'a Module,
         constants: &'a Constants,
@@ -319,9 +324,9 @@ impl<'a> Analyzer<'a> {
         calls: Cow<'a, CallGraph>,
         cfgs: Cow<'a, Cfgs>,
     ) -> Analyzer<'a> {
-        let callbacks = graph::callbacks(&calls, module.functions.len());
-        let (function_numbers, numbers) = graph::number_values(module);
-        let layouts = layout::Layouts::new(module, constants);
+        let callbacks = program::callbacks(&calls, module.functions.len());
+        let (function_numbers, numbers) = program::number_values(module);
+        let layouts = leaves::LeafLayouts::new(module, constants);
         let sets = ExtSets::new(module);
         let writes = memory::Writes::new(module, &decorations, &sets, &callbacks);
         let recursive = calls.recursive();
@@ -333,15 +338,15 @@ impl<'a> Analyzer<'a> {
             writes: &writes,
             sets: &sets,
         };
-        let plain = from.run(&recursive);
-        let marks = marks::Marks::new(module, &layouts, &writes);
+        let summaries = from.run(&recursive);
+        let marks = inst_flags::InstFlags::new(module, &layouts, &writes);
         Analyzer {
-            wanted: slice::wanted(module, &calls, &layouts, &marks),
+            needed: needed_values::needed(module, &calls, &layouts, &marks),
             marks,
             escaped: escaped(module, &calls, &layouts, &sets),
             sets,
             writes,
-            plain,
+            summaries,
             layouts,
             callback_privates: privates_written(module, &callbacks),
             recursive,
@@ -356,50 +361,56 @@ impl<'a> Analyzer<'a> {
         }
     }
 
-    /// The entry points of the module.
+    /// Returns the entry points of the module.
     pub fn entry_points(&self) -> Vec<EntryPoint> {
         entry_points(self.module, &self.decorations)
     }
 
-    /// The functions that instructions run themselves, and what those call: indices into [`Module::functions`].
+    /// Returns the functions that instructions call implicitly, and their callees: indices into [`Module::functions`].
     pub fn callbacks(&self) -> &[usize] {
         &self.callbacks
     }
 
-    /// Which functions call which.
+    /// Returns the call graph.
     pub fn calls(&self) -> &CallGraph {
         &self.calls
     }
 
-    /// Returns true if an entry point reaches a function that calls itself: then it is not analysed.
+    /// Returns true if an entry point reaches a function that calls itself. Such an entry point can't be analyzed.
     pub fn is_recursive(&self, entry: &EntryPoint) -> bool {
         let reached = self.calls.reachable(self.calls.function(entry.function));
         self.recursive.iter().any(|f| reached.contains(f))
     }
 
-    /// Returns true if an entry point reaches anything that must be executed together. Where it does not, there is no
-    /// doubt, and nothing is assumed.
-    pub fn is_asked(&self, entry: &EntryPoint) -> bool {
+    /// Returns true if an entry point reaches an instruction that must be executed together. Otherwise there are no
+    /// divergences and no assumptions.
+    pub fn has_collectives(&self, entry: &EntryPoint) -> bool {
         let reached = self.calls.reachable(self.calls.function(entry.function));
         let blocks = reached.iter().flat_map(|f| &self.module.functions[*f].blocks);
-        blocks.flat_map(|b| &b.insts).any(|r| self.marks.is_asked(*r))
+        blocks.flat_map(|b| &b.insts).any(|r| self.marks.is_collective(*r))
     }
 
-    /// Analyses an entry point.
+    /// Analyzes an entry point.
     pub fn analyze(&self, entry: &EntryPoint, options: Options) -> Result<Analysis, Refusal> {
         let function = self.calls.function(entry.function).ok_or(Refusal::NoFunction)?;
         if self.module.functions[function].blocks.is_empty() {
             return Err(Refusal::NoFunction);
         }
         let reached = self.calls.reachable([function]);
-        let round: Vec<usize> = self.recursive.iter().copied().filter(|f| reached.contains(f)).collect();
-        if !round.is_empty() {
-            return Err(Refusal::Recursion(round));
+        let cycle: Vec<usize> = self.recursive.iter().copied().filter(|f| reached.contains(f)).collect();
+        if !cycle.is_empty() {
+            return Err(Refusal::Recursion(cycle));
         }
         let grid = shape::Grid::new(self.workgroup_size(entry), options.subgroup_size, self.is_kernel());
-        let program =
-            graph::Program::new(self.module, &self.calls, &self.cfgs, &self.plain, function, &self.function_numbers);
-        let given = build::Given {
+        let program = program::Program::new(
+            self.module,
+            &self.calls,
+            &self.cfgs,
+            &self.summaries,
+            function,
+            &self.function_numbers,
+        );
+        let context = build::BuildContext {
             module: self.module,
             program: &program,
             constants: self.constants,
@@ -410,67 +421,68 @@ impl<'a> Analyzer<'a> {
             numbers: &self.numbers,
             grid,
             callback_privates: &self.callback_privates,
-            wanted: (!options.facts).then_some(&self.wanted),
+            needed: (!options.facts).then_some(&self.needed),
             marks: &self.marks,
             sets: &self.sets,
         };
-        let values = build::Builder::new(given).run();
+        let values = build::Builder::new(context).run();
         let maximal = entry.mode(ExecutionMode::MaximallyReconvergesKHR).is_some();
         let subgroup_flow = maximal || entry.mode(ExecutionMode::SubgroupUniformControlFlowKHR).is_some();
-        let mut solved = solve::Solved::new(&program, values, grid, (maximal, subgroup_flow));
-        solved.run();
+        let mut solution = solve::Solution::new(&program, values, grid, (maximal, subgroup_flow));
+        solution.run();
         let found = match grid.is_single() {
             true => explain::Findings::default(),
-            false => explain::Explainer::new(&solved, &self.decorations, self.constants, !options.unreached).run(),
+            false => explain::Explainer::new(&solution, &self.decorations, self.constants, !options.unreached).run(),
         };
-        Ok(self.answer(&solved, found, options.facts))
+        Ok(self.answer(&solution, found, options.facts))
     }
 
-    fn answer(&self, solved: &solve::Solved, found: explain::Findings, facts: bool) -> Analysis {
-        let program = solved.program;
+    fn answer(&self, solution: &solve::Solution, found: explain::Findings, facts: bool) -> Analysis {
+        let program = solution.program;
         let mut blocks: FxHashMap<Id, Uniformity> = FxHashMap::default();
-        // Of one invocation all is the same.
-        let facts = facts && !solved.grid.is_single();
-        let asked = if facts { program.spots.len() as u32 } else { 0 };
+        // Everything is uniform over a single invocation.
+        let facts = facts && !solution.grid.is_single();
+        let asked = if facts { program.points.len() as u32 } else { 0 };
         for s in 0..asked {
             if let Some(label) = self.module.inst(program.label(s)).result {
-                let over = blocks.entry(label).or_insert(Uniformity::Workgroup);
-                *over = (*over).max(solved.spot_over(s));
+                let uniformity = blocks.entry(label).or_insert(Uniformity::Workgroup);
+                *uniformity = (*uniformity).max(solution.point_uniformity(s));
             }
         }
         let mut values = self.module.id_map();
-        for (at, frame) in program.frames.iter().enumerate().filter(|_| facts) {
+        for (at, instance) in program.instances.iter().enumerate().filter(|_| facts) {
             let f = program.function(at as u32);
             for r in f.params.iter().copied().chain(f.blocks.iter().flat_map(|b| b.insts.iter().copied())) {
                 let Some(id) = self.module.inst(r).result else { continue };
-                let Some(slot) = self.numbers.get(id).and_then(|n| frame.slot(n)) else { continue };
-                let nodes = solved.graph.nodes_of(slot);
-                let over = nodes.iter().map(|n| solved.graph.nodes[solved.graph.find(*n) as usize].over).max();
-                let over = over.unwrap_or(Uniformity::Workgroup);
+                let Some(slot) = self.numbers.get(id).and_then(|n| instance.slot(n)) else { continue };
+                let nodes = solution.graph.nodes_of(slot);
+                let uniformity =
+                    nodes.iter().map(|n| solution.graph.nodes[solution.graph.find(*n) as usize].uniformity).max();
+                let uniformity = uniformity.unwrap_or(Uniformity::Workgroup);
                 let before = values.get(id).copied().unwrap_or(Uniformity::Workgroup);
-                values.insert(id, over.max(before));
+                values.insert(id, uniformity.max(before));
             }
         }
         Analysis {
-            doubts: found.doubts,
+            divergences: found.divergences,
             assumed: found.assumed,
             defaults: found.defaults,
-            checked: solved.graph.checks.iter().filter(|c| solved.live[c.spot as usize]).count(),
-            unfollowed: program.cut.clone(),
-            exhausted: solved.exhausted,
+            checked: solution.graph.checks.iter().filter(|c| solution.live[c.point as usize]).count(),
+            unfollowed: program.unfollowed.clone(),
+            exhausted: solution.exhausted,
             values,
             blocks,
             edits: self.module.edits(),
         }
     }
 
-    /// Returns true if the module is one of OpenCL.
+    /// Returns true if the module is an OpenCL kernel.
     fn is_kernel(&self) -> bool {
         let has = |c: Capability| self.module.has_capability(c);
         has(Capability::Kernel) && !has(Capability::Shader)
     }
 
-    /// The size of a workgroup, if no specialisation can change it.
+    /// Returns the size of a workgroup, if no specialization can change it.
     fn workgroup_size(&self, entry: &EntryPoint) -> Option<[u32; 3]> {
         let size = entry.workgroup_size?.values(self.constants);
         let mut out = [0; 3];
@@ -482,30 +494,33 @@ impl<'a> Analyzer<'a> {
 }
 
 impl Analysis {
-    /// Over what a value is uniform where it is defined; over the workgroup, if it never is, or facts were not asked for.
+    /// Returns the scope over which a value is uniform where it is defined: the workgroup, if it is never defined or
+    /// [`Options::facts`] was not set.
     pub fn value(&self, id: Id) -> Uniformity {
         self.values.get(id).copied().unwrap_or(Uniformity::Workgroup)
     }
 
-    /// Over what the block with a label is executed together; over the workgroup, if it never is.
+    /// Returns the scope over which the block with a label is executed together: the workgroup, if it is never
+    /// executed.
     pub fn block(&self, label: Id) -> Uniformity {
         self.blocks.get(&label).copied().unwrap_or(Uniformity::Workgroup)
     }
 
-    /// Returns true if the module was edited since.
+    /// Returns true if the module was edited since the analysis.
     pub fn is_stale(&self, module: &Module) -> bool {
         self.edits != module.edits()
     }
 }
 
-/// Variables of storage class Function or Private whose address goes where it can't be followed.
-fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts, sets: &ExtSets) -> FxHashSet<Id> {
+/// Returns the variables of storage class Function or Private whose address escapes: goes where the analysis can't
+/// follow it.
+fn escaped(module: &Module, calls: &CallGraph, layouts: &leaves::LeafLayouts, sets: &ExtSets) -> FxHashSet<Id> {
     let own = |id: Id| {
         let class = module.type_of(id).and_then(|t| layouts.storage(t));
         let classes = [StorageClass::Function, StorageClass::Private];
         class.is_some_and(|c| classes.contains(&c))
     };
-    // A variable, or a parameter that may be one.
+    // Returns the variable, or a parameter that may be one.
     let root = |id: Id| coop_ir::pointers::root(module, id, |op| op.is_member_chain() || op == Op::CopyObject);
     let mut escaped = FxHashSet::default();
     let mut passed: Vec<(Id, Id)> = Vec::new();
@@ -518,7 +533,7 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts, sets: 
                 continue;
             }
             if inst.op == Op::FunctionCall && i > 0 {
-                let callee = inst.id(0).and_then(|f| calls.function(f)).map(|f| &module.functions[f]);
+                let callee = inst.callee().and_then(|f| calls.function(f)).map(|f| &module.functions[f]);
                 let mut params = callee.iter().flat_map(|f| &f.params).filter_map(|r| {
                     let p = module.inst(*r);
                     (p.op == Op::FunctionParameter).then_some(p.result)?
@@ -549,12 +564,12 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &layout::Layouts, sets: 
     }
 }
 
-/// Instructions that can take no pointer but one that is seen through.
+/// Returns true for instructions that take no pointers except ones that the analysis follows.
 fn follows_all(op: Op) -> bool {
     op.is_member_chain() || matches!(op, Op::Load | Op::CopyObject) || op.takes_no_pointer()
 }
 
-/// Returns true if an operand that is a pointer is one that is seen through.
+/// Returns true if the analysis follows a pointer through an operand.
 fn follows(sets: &ExtSets, inst: &Inst, operand: usize) -> bool {
     match inst.op {
         Op::Load | Op::CopyObject => operand == 0,
@@ -562,20 +577,21 @@ fn follows(sets: &ExtSets, inst: &Inst, operand: usize) -> bool {
         Op::Store => operand == 0,
         Op::CopyMemory => operand < 2,
         Op::LifetimeStart | Op::LifetimeStop => true,
-        // What writes objects, or reads, and notes. A vector is written beside the object too.
+        // Instructions that read or write objects, and notes. A vector is also written beside the object.
         Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
             let set = sets.of(inst);
-            let does = inst.word(1).zip(operand.checked_sub(2)).and_then(|(number, i)| set.pointer(number, i));
+            let does =
+                inst.ext_instruction().zip(operand.checked_sub(2)).and_then(|(number, i)| set.pointer(number, i));
             set == ExtSet::Note || matches!(does, Some(ExtPointer::Writes | ExtPointer::Reads))
         }
         _ => false,
     }
 }
 
-/// The Private variables that some functions write, or may write.
+/// Returns the Private variables that some functions may write.
 fn privates_written(module: &Module, functions: &[usize]) -> Vec<Id> {
     let private = |r| module.inst(r).enumerant(0) == Some(StorageClass::Private);
-    // As a rule there are none.
+    // Most modules have none.
     if functions.is_empty() || !module.globals_with(Op::Variable).any(private) {
         return Vec::new();
     }

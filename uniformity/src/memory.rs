@@ -1,10 +1,9 @@
-//! What is known of memory outside of the invocation: which objects nothing writes, and where a barrier stands between
-//! every write of shared memory and a read.
+//! Memory outside of the invocation: the objects that nothing writes, and the writes of shared memory between barriers.
 
-use super::graph::Program;
-use super::marks::Marks;
-use super::reads::Habits;
-use super::values::is_followed_chain;
+use super::inst_flags::InstFlags;
+use super::instructions::is_followed_chain;
+use super::loads::LoadModes;
+use super::program::Program;
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{self, ExtSets, Written};
@@ -15,7 +14,7 @@ use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module};
 
-/// The storage class of a pointer type's values.
+/// Returns the storage class of a pointer type.
 pub(super) fn storage(module: &Module, ty: Id) -> Option<StorageClass> {
     match Type::of(module, ty)? {
         Type::Pointer { storage, .. } | Type::UntypedPointer { storage } => Some(storage),
@@ -23,28 +22,28 @@ pub(super) fn storage(module: &Module, ty: Id) -> Option<StorageClass> {
     }
 }
 
-/// What a module writes.
+/// The memory that a module writes.
 pub(super) struct Writes {
-    /// Variables that something writes.
+    /// The variables that an instruction writes.
     variables: FxHashSet<Id>,
-    /// Storage classes in which something is written that is no variable by name.
+    /// The storage classes in which an instruction writes something that is not a known variable.
     anywhere: FxHashSet<StorageClass>,
     /// The descriptors of written variables.
     slots: FxHashSet<(u32, u32)>,
-    /// True if a written variable may be another one too.
+    /// True if a written variable may alias another one.
     aliased: bool,
     /// Instructions that write shared memory, with the variable if it is known.
     shared: Vec<(InstRef, Option<Id>)>,
-    /// Shared variables that functions write which instructions run themselves.
+    /// The shared variables that callbacks write.
     loose: FxHashSet<Option<Id>>,
     pub(super) images: bool,
     /// True if an instruction is atomic on memory that others than a workgroup see.
     pub(super) atomics: bool,
     /// How memory is read.
-    pub(super) habits: Habits,
+    pub(super) load_modes: LoadModes,
 }
 
-/// No storage class at all: that of a pointer whose type is not known.
+/// The storage class of a pointer whose type is not known: not a storage class at all.
 pub(super) const UNKNOWN_CLASS: StorageClass = StorageClass(u32::MAX);
 
 const BUFFER: StorageClass = StorageClass::StorageBuffer;
@@ -53,7 +52,7 @@ const SHARED: StorageClass = StorageClass::Workgroup;
 const UNIFORM: StorageClass = StorageClass::Uniform;
 
 impl Writes {
-    /// `callbacks` are the functions that instructions run themselves.
+    /// `callbacks` are the functions that instructions call implicitly.
     pub(super) fn new(module: &Module, decorations: &Decorations, sets: &ExtSets, callbacks: &[usize]) -> Writes {
         let mut this = Writes {
             variables: FxHashSet::default(),
@@ -64,7 +63,7 @@ impl Writes {
             loose: FxHashSet::default(),
             images: false,
             atomics: false,
-            habits: Habits::new(module),
+            load_modes: LoadModes::new(module),
         };
         for (i, f) in module.functions.iter().enumerate() {
             let first = this.shared.len();
@@ -133,7 +132,7 @@ impl Writes {
             _ => return false,
         }
         let Some(id) = root else {
-            // Behind an address there may be any buffer.
+            // An address may lead to any buffer.
             let buffers = [BUFFER, UNIFORM, PHYSICAL];
             let written = |id: &Id| {
                 let class = module.type_of(*id).and_then(|t| storage(module, t));
@@ -157,20 +156,21 @@ impl Writes {
         self.anywhere.contains(&class) || self.anywhere.contains(&UNKNOWN_CLASS)
     }
 
-    /// How many instructions may write each shared variable; those of which it is not known which are with none.
+    /// Returns the number of instructions that may write each shared variable. The key `None` counts those whose
+    /// variable is not known.
     pub(super) fn shared_counts(&self) -> FxHashMap<Option<Id>, u32> {
         let mut counts = FxHashMap::default();
         self.shared.iter().for_each(|w| *counts.entry(w.1).or_default() += 1);
         counts
     }
 
-    /// The instructions that write shared memory.
+    /// Returns the instructions that write shared memory.
     pub(super) fn shared(&self) -> impl Iterator<Item = InstRef> + '_ {
         self.shared.iter().map(|w| w.0)
     }
 }
 
-/// The variable at the root of a chain of accesses.
+/// Returns the variable at the root of a chain of accesses.
 pub(super) fn root(module: &Module, pointer: Id) -> Option<Id> {
     // A bit cast may lead to another view of the same variable.
     let views = |op: Op| matches!(op, Op::CopyObject | Op::CopyLogical | Op::ImageTexelPointer | Op::Bitcast);
@@ -210,30 +210,31 @@ fn is_buffer_block(module: &Module, decorations: &Decorations, variable: Id) -> 
     pointee(module, variable).is_none_or(|ty| decorations.has(ty, Decoration::BufferBlock))
 }
 
-/// Barriers that a whole workgroup waits at.
+/// Returns true for barriers at which a whole workgroup waits.
 pub(super) fn is_workgroup_barrier(inst: &Inst, constants: &Constants) -> bool {
-    inst.op == Op::ControlBarrier && inst.id(0).and_then(|s| constants.get(s).value()).is_some_and(|scope| scope <= 2)
+    inst.op == Op::ControlBarrier
+        && inst.scope_operand().and_then(|s| constants.get(s).value()).is_some_and(|scope| scope <= 2)
 }
 
-/// Which spots a write of one shared variable reaches without a barrier of the workgroup in between.
+/// The points that a write of one shared variable reaches without a barrier of the workgroup in between.
 struct Reach {
-    /// At the beginning, from writes that came before.
+    /// For the beginning of each point, true if an earlier write reaches it.
     forward: Vec<bool>,
-    /// At the end, by writes that come after.
+    /// For the end of each point, true if a later write reaches it backward.
     backward: Vec<bool>,
 }
 
-/// Where shared variables are written, relative to barriers.
+/// The positions of the writes of shared variables relative to barriers.
 pub(super) struct Intervals<'a> {
     program: &'a Program<'a>,
     writes: &'a Writes,
-    /// The barriers and the writes of shared memory: spot, place in it, and the variable of a write.
+    /// The barriers and the writes of shared memory: the point, the position in it, and the variable of a write.
     events: Vec<Event>,
     cache: FxHashMap<Option<Id>, Reach>,
 }
 
 struct Event {
-    spot: u32,
+    point: u32,
     place: u32,
     /// `None` for a barrier.
     write: Option<Option<Id>>,
@@ -250,15 +251,15 @@ impl<'a> Intervals<'a> {
         program: &'a Program<'a>,
         constants: &'a Constants,
         writes: &'a Writes,
-        marks: &Marks,
+        marks: &InstFlags,
     ) -> Intervals<'a> {
         let mut events = Vec::new();
-        // What is called and not followed may write anything.
-        let unfollowed = |r: &InstRef| program.cut.iter().any(|c| c.0 == *r);
+        // A call that is not followed may write anything.
+        let unfollowed = |r: &InstRef| program.unfollowed.iter().any(|c| c.0 == *r);
         let is_event = |r: &InstRef| marks.is_event(*r) || unfollowed(r);
         if !writes.shared.is_empty() {
-            for spot in 0..program.spots.len() as u32 {
-                for (place, r) in program.insts(spot).iter().enumerate() {
+            for point in 0..program.points.len() as u32 {
+                for (place, r) in program.insts(point).iter().enumerate() {
                     if !is_event(r) {
                         continue;
                     }
@@ -266,7 +267,7 @@ impl<'a> Intervals<'a> {
                     let write = writes.shared.binary_search_by_key(r, |w| w.0).ok().map(|i| writes.shared[i].1);
                     let write = write.or_else(|| unfollowed(r).then_some(None));
                     if write.is_some() || is_workgroup_barrier(inst, constants) {
-                        events.push(Event { spot, place: place as u32, write });
+                        events.push(Event { point, place: place as u32, write });
                     }
                 }
             }
@@ -274,15 +275,15 @@ impl<'a> Intervals<'a> {
         Intervals { program, writes, events, cache: FxHashMap::default() }
     }
 
-    fn of(&self, spot: u32) -> &[Event] {
-        let from = self.events.partition_point(|e| e.spot < spot);
-        let to = self.events.partition_point(|e| e.spot <= spot);
+    fn of(&self, point: u32) -> &[Event] {
+        let from = self.events.partition_point(|e| e.point < point);
+        let to = self.events.partition_point(|e| e.point <= point);
         &self.events[from..to]
     }
 
     /// Returns true if a write of the variable (of any, if it is not known) may happen between the same two barriers as
-    /// an instruction at some place of a spot.
-    pub(super) fn written_beside(&mut self, spot: u32, place: usize, variable: Option<Id>) -> bool {
+    /// an instruction at a position of a point.
+    pub(super) fn written_beside(&mut self, point: u32, place: usize, variable: Option<Id>) -> bool {
         let loose = &self.writes.loose;
         if !loose.is_empty() && (variable.is_none() || loose.contains(&variable) || loose.contains(&None)) {
             return true;
@@ -292,22 +293,22 @@ impl<'a> Intervals<'a> {
             self.cache.insert(variable, reach);
         }
         let reach = &self.cache[&variable];
-        let events = self.of(spot);
+        let events = self.of(point);
         let decides = |e: &&Event| e.write.is_none() || e.writes(variable);
         let before = events.iter().rev().filter(|e| (e.place as usize) < place).find(decides);
         let after = events.iter().filter(|e| e.place as usize > place).find(decides);
-        before.map_or(reach.forward[spot as usize], |e| e.write.is_some())
-            || after.map_or(reach.backward[spot as usize], |e| e.write.is_some())
+        before.map_or(reach.forward[point as usize], |e| e.write.is_some())
+            || after.map_or(reach.backward[point as usize], |e| e.write.is_some())
     }
 
     fn reach(&self, variable: Option<Id>) -> Reach {
         let program = self.program;
-        let count = program.spots.len();
-        // For each spot: whether a write is open at its end, at its beginning, and whether it has a barrier.
+        let count = program.points.len();
+        // For each point: true if a write is open at its end, at its beginning, and if it has a barrier.
         let mut barrier = vec![false; count];
         let (mut after, mut before) = (vec![false; count], vec![false; count]);
         for e in &self.events {
-            let s = e.spot as usize;
+            let s = e.point as usize;
             if e.write.is_none() {
                 (barrier[s], after[s]) = (true, false);
             } else if e.writes(variable) {

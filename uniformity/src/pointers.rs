@@ -1,10 +1,10 @@
-//! Pointers: where they point, and what loads and stores through them do.
+//! Pointers: their targets, and the effects of loads and stores through them.
 
-use super::build::{Builder, Given};
-use super::layout::Step;
+use super::build::{BuildContext, Builder};
+use super::leaves::LeafStep;
+use super::loads::LoadKind;
 use super::memory::UNKNOWN_CLASS;
-use super::nodes::{Kind, List, SharedStore, Val};
-use super::reads::Reading;
+use super::value_graph::{IdValue, Kind, List, SharedStore};
 use super::{Assumptions, Uniformity};
 use coop_ir::effects::read_access;
 use coop_ir::grammar::Op;
@@ -13,32 +13,32 @@ use coop_ir::types::Type;
 use coop_ir::{Id, Inst, InstRef, Module};
 use smallvec::{SmallVec, smallvec};
 
-/// Where a pointer points.
+/// The target of a pointer.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
-    /// To leaves of a variable.
-    Cells {
-        /// The first cell, for each of the places that it may be.
+pub(super) enum PointerTarget {
+    /// Leaves of a variable.
+    CellTargets {
+        /// The first cell, for each of the possible targets.
         bases: List,
         ty: Option<Id>,
-        /// Indices that decide which.
+        /// The indices that choose among them.
         deps: List,
-        /// True if there is one such index, and the places are its choices in order.
+        /// True if there is one such index, and the targets are its choices in order.
         pick: bool,
-        /// Only a part of the leaf.
+        /// True for a part of a leaf.
         part: bool,
-        /// An element of a matrix.
+        /// True for an element of a matrix.
         element: bool,
     },
-    /// To a built-in or another input; the component that a chain chooses, or the first of them, counted through the
+    /// A built-in or another input, with the component that a chain chooses, or its first one, counted through the
     /// members of a block.
     Input { variable: Id, component: Option<u32> },
-    /// To memory; the node is the address.
+    /// Memory; the node is the address.
     Memory { class: StorageClass, root: Option<Id>, node: u32 },
 }
 
-/// [`Place::Cells`] while a chain is followed.
-pub(super) struct Cells {
+/// The fields of [`PointerTarget::CellTargets`] while a chain is followed.
+pub(super) struct CellTargets {
     bases: List,
     ty: Option<Id>,
     deps: List,
@@ -48,13 +48,13 @@ pub(super) struct Cells {
 }
 
 impl Builder<'_> {
-    /// What a load through a pointer gives.
-    pub(super) fn load(&mut self, pointer: Id, at: InstRef, ty: Option<Id>) -> Val {
+    /// Returns the value of a load through a pointer.
+    pub(super) fn load(&mut self, pointer: Id, at: InstRef, ty: Option<Id>) -> IdValue {
         let place = match self.val(pointer) {
-            Val::Place(p) => {
+            IdValue::PointerTarget(p) => {
                 if let Some((base, leaves)) = self.one_variable(p) {
                     return match leaves {
-                        1 => Val::Node(self.read_cell(base)),
+                        1 => IdValue::Node(self.read_cell(base)),
                         _ => {
                             let nodes: List = (base..base + leaves).map(|cell| self.read_cell(cell)).collect();
                             self.assemble(&nodes)
@@ -63,11 +63,11 @@ impl Builder<'_> {
                 }
                 self.places[p as usize].clone()
             }
-            other => Place::Memory { class: UNKNOWN_CLASS, root: None, node: self.whole(other, None) },
+            other => PointerTarget::Memory { class: UNKNOWN_CLASS, root: None, node: self.whole(other, None) },
         };
         match place {
-            Place::Cells { bases, ty: cell_ty, deps, pick, part, .. } => {
-                let leaves = cell_ty.map_or(1, |t| self.given.layouts.leaves(t));
+            PointerTarget::CellTargets { bases, ty: cell_ty, deps, pick, part, .. } => {
+                let leaves = cell_ty.map_or(1, |t| self.context.layouts.leaves(t));
                 let mut nodes = List::new();
                 for k in 0..leaves {
                     let from: List = bases.iter().map(|b| self.read_cell(b + k)).collect();
@@ -83,37 +83,37 @@ impl Builder<'_> {
                 }
                 self.assemble(&nodes)
             }
-            Place::Input { variable, component } => self.input(variable, component, ty),
-            Place::Memory { class, root, node } => {
+            PointerTarget::Input { variable, component } => self.input(variable, component, ty),
+            PointerTarget::Memory { class, root, node } => {
                 let n = self.load_memory((class, root), pointer, node, at);
                 self.set_width(n, ty);
-                // A pointer that was read leads anywhere.
-                match ty.and_then(|t| self.given.layouts.storage(t)) {
-                    Some(class) => self.place(Place::Memory { class, root: None, node: n }),
-                    None => Val::Node(n),
+                // A pointer that was loaded may lead anywhere.
+                match ty.and_then(|t| self.context.layouts.storage(t)) {
+                    Some(class) => self.place(PointerTarget::Memory { class, root: None, node: n }),
+                    None => IdValue::Node(n),
                 }
             }
         }
     }
 
-    /// The first cell and how many there are, where a place is known to be just these.
+    /// Returns the first cell and the number of cells, if the target is known.
     fn one_variable(&self, place: u32) -> Option<(u32, u32)> {
         match &self.places[place as usize] {
-            Place::Cells { bases, ty, deps, .. } if bases.len() == 1 && deps.is_empty() => {
-                Some((bases[0], ty.map_or(1, |t| self.given.layouts.leaves(t))))
+            PointerTarget::CellTargets { bases, ty, deps, .. } if bases.len() == 1 && deps.is_empty() => {
+                Some((bases[0], ty.map_or(1, |t| self.context.layouts.leaves(t))))
             }
             _ => None,
         }
     }
 
-    /// A leaf's width, where a type has one leaf.
+    /// Sets the width of a node, if its type has one leaf.
     pub(super) fn set_width(&mut self, n: u32, ty: Option<Id>) {
         if let Some(ty) = ty {
-            self.graph.nodes[n as usize].width = self.given.layouts.width(ty) as u8;
+            self.graph.nodes[n as usize].width = self.context.layouts.width(ty) as u8;
         }
     }
 
-    /// What is read at an address: through a pointer of this class, into this variable.
+    /// Returns the value of a read at an address, through a pointer of this class, into this variable.
     fn load_memory(
         &mut self,
         (class, root): (StorageClass, Option<Id>),
@@ -121,18 +121,18 @@ impl Builder<'_> {
         address: u32,
         at: InstRef,
     ) -> u32 {
-        let Given { module, decorations, writes, .. } = self.given;
-        let access = writes.habits.access(module, decorations, module.inst(at), pointer);
+        let BuildContext { module, decorations, writes, .. } = self.context;
+        let access = writes.load_modes.access(module, decorations, module.inst(at), pointer);
         let reading = writes.reading(module, decorations, (class, root), access);
         let assumes = match reading {
-            Reading::Shared(volatile) => {
-                let beside = self.intervals.written_beside(self.spot, self.place_in_spot, root);
+            LoadKind::Shared(volatile) => {
+                let beside = self.intervals.written_beside(self.point, self.place_in_point, root);
                 let raced = if volatile { None } else { Some(Assumptions::RACE) };
                 if beside { raced } else { Some(Assumptions::NONE) }
             }
             other => other.assumes(),
         };
-        self.read(assumes, reading == Reading::Constant, address, at)
+        self.read(assumes, reading == LoadKind::Constant, address, at)
     }
 
     fn read(&mut self, assumes: Option<Assumptions>, constant: bool, address: u32, at: InstRef) -> u32 {
@@ -142,38 +142,38 @@ impl Builder<'_> {
         }
     }
 
-    /// What an image has at an address.
+    /// Returns the value of a read of an image at an address.
     pub(super) fn read_image(&mut self, at: InstRef, inst: &Inst, address: u32) -> u32 {
-        let Given { module, decorations, writes, .. } = self.given;
+        let BuildContext { module, decorations, writes, .. } = self.context;
         let from = inst.id(0).and_then(|image| module.def_inst(image)).filter(|i| i.op == Op::Load);
         let access = match from.and_then(|load| load.id(0)) {
-            Some(pointer) => writes.habits.access(module, decorations, inst, pointer),
+            Some(pointer) => writes.load_modes.access(module, decorations, inst, pointer),
             None => read_access(inst),
         };
         self.read(writes.reading_image(access).assumes(), false, address, at)
     }
 
-    /// All that an argument may bring into a function: for a pointer also what is there.
+    /// Adds all that an argument may bring into a function: for a pointer also the contents behind it.
     pub(super) fn argument(&mut self, id: Id, ops: &mut List) {
         let val = self.val(id);
         ops.push(self.whole(val, None));
-        if let Val::Place(p) = val
-            && let Place::Cells { bases, ty, .. } = self.places[p as usize].clone()
+        if let IdValue::PointerTarget(p) = val
+            && let PointerTarget::CellTargets { bases, ty, .. } = self.places[p as usize].clone()
         {
-            let leaves = ty.map_or(1, |t| self.given.layouts.leaves(t));
+            let leaves = ty.map_or(1, |t| self.context.layouts.leaves(t));
             for cell in bases.iter().flat_map(|b| *b..*b + leaves) {
                 ops.push(self.read_cell(cell));
             }
         }
     }
 
-    pub(super) fn store(&mut self, pointer: Id, val: Val, at: InstRef) {
-        let Val::Place(p) = self.val(pointer) else { return };
+    pub(super) fn store(&mut self, pointer: Id, val: IdValue, at: InstRef) {
+        let IdValue::PointerTarget(p) = self.val(pointer) else { return };
         let (element, part) = match self.places[p as usize] {
-            Place::Cells { element, part, .. } => (element, part),
-            Place::Memory { class, root: Some(root), node } if class == StorageClass::Workgroup => {
-                let (value, spot) = (self.whole(val, None), self.spot);
-                let store = SharedStore { spot, value, pointer, address: node };
+            PointerTarget::CellTargets { element, part, .. } => (element, part),
+            PointerTarget::Memory { class, root: Some(root), node } if class == StorageClass::Workgroup => {
+                let (value, point) = (self.whole(val, None), self.point);
+                let store = SharedStore { point, value, pointer, address: node };
                 return self.graph.shared_stores.entry(root).or_default().push(store);
             }
             _ => return,
@@ -185,13 +185,13 @@ impl Builder<'_> {
             }
             return;
         }
-        let Place::Cells { bases, ty, deps, .. } = self.places[p as usize].clone() else { return };
-        let leaves = ty.map_or(1, |t| self.given.layouts.leaves(t));
+        let PointerTarget::CellTargets { bases, ty, deps, .. } = self.places[p as usize].clone() else { return };
+        let leaves = ty.map_or(1, |t| self.context.layouts.leaves(t));
         for base in &bases {
             for k in 0..leaves {
                 let new = self.leaf(val, k);
                 let cell = base + k;
-                // Every invocation writes an element of its own.
+                // Every invocation writes its own element.
                 let new = if element { self.fixed(Uniformity::Divergent, Some(at)) } else { new };
                 let mut ops: List = smallvec![self.read_cell(cell), new];
                 ops.extend_from_slice(&deps);
@@ -201,42 +201,42 @@ impl Builder<'_> {
         }
     }
 
-    /// The place at the end of an access chain.
-    pub(super) fn chain(&mut self, inst: &Inst, at: InstRef) -> Val {
+    /// Returns the target of an access chain.
+    pub(super) fn chain(&mut self, inst: &Inst, at: InstRef) -> IdValue {
         let untyped = matches!(inst.op, Op::UntypedAccessChainKHR | Op::UntypedInBoundsAccessChainKHR);
         let skip = usize::from(untyped);
-        let Some(base) = inst.id(skip) else { return Val::None };
+        let Some(base) = inst.id(skip) else { return IdValue::None };
         let val = self.val(base);
         let by_element = inst.op.is_element_chain();
         let place = match val {
-            Val::Place(p) if !by_element => self.places[p as usize].clone(),
-            Val::Place(p) => match self.places[p as usize].clone() {
-                Place::Memory { class, root, node } => Place::Memory { class, root, node },
-                _ => Place::Memory { class: UNKNOWN_CLASS, root: None, node: self.uniform },
+            IdValue::PointerTarget(p) if !by_element => self.places[p as usize].clone(),
+            IdValue::PointerTarget(p) => match self.places[p as usize].clone() {
+                PointerTarget::Memory { class, root, node } => PointerTarget::Memory { class, root, node },
+                _ => PointerTarget::Memory { class: UNKNOWN_CLASS, root: None, node: self.uniform },
             },
-            other => Place::Memory { class: UNKNOWN_CLASS, root: None, node: self.whole(other, None) },
+            other => PointerTarget::Memory { class: UNKNOWN_CLASS, root: None, node: self.whole(other, None) },
         };
         let indices: SmallVec<[Id; 4]> = inst.ids_from(skip + 1).collect();
-        let constant = |id: Id| self.given.constants.get(id).fixed();
+        let constant = |id: Id| self.context.constants.get(id).fixed();
         let place = match place {
-            Place::Cells { bases, ty, deps, pick, part, element } => {
-                let mut c = Cells { bases, ty, deps, pick, part, element };
+            PointerTarget::CellTargets { bases, ty, deps, pick, part, element } => {
+                let mut c = CellTargets { bases, ty, deps, pick, part, element };
                 for id in indices {
                     let value = constant(id);
                     self.step(&mut c, id, value);
                 }
-                let Cells { bases, ty, deps, pick, part, element } = c;
-                Place::Cells { bases, ty, deps, pick, part, element }
+                let CellTargets { bases, ty, deps, pick, part, element } = c;
+                PointerTarget::CellTargets { bases, ty, deps, pick, part, element }
             }
-            Place::Input { variable, component } => {
-                let ty = self.given.module.type_of(base).and_then(|ty| pointee(self.given.module, ty));
+            PointerTarget::Input { variable, component } => {
+                let ty = self.context.module.type_of(base).and_then(|ty| pointee(self.context.module, ty));
                 match ty.and_then(|ty| self.part_of(ty, &indices)) {
-                    Some(part) => Place::Input { variable, component: Some(component.unwrap_or(0) + part) },
-                    // Arrays of inputs: nothing that compute shaders have.
-                    None => Place::Memory { class: UNKNOWN_CLASS, root: Some(variable), node: self.uniform },
+                    Some(part) => PointerTarget::Input { variable, component: Some(component.unwrap_or(0) + part) },
+                    // Arrays of inputs, which compute shaders do not have.
+                    None => PointerTarget::Memory { class: UNKNOWN_CLASS, root: Some(variable), node: self.uniform },
                 }
             }
-            Place::Memory { class, root, node } => {
+            PointerTarget::Memory { class, root, node } => {
                 let mut ops: List = if node == self.uniform { List::new() } else { smallvec![node] };
                 for id in indices {
                     if constant(id).is_none() {
@@ -244,97 +244,97 @@ impl Builder<'_> {
                     }
                 }
                 let class = if class == UNKNOWN_CLASS {
-                    inst.ty.and_then(|t| self.given.layouts.storage(t)).unwrap_or(UNKNOWN_CLASS)
+                    inst.ty.and_then(|t| self.context.layouts.storage(t)).unwrap_or(UNKNOWN_CLASS)
                 } else {
                     class
                 };
                 let node = if ops.is_empty() { self.uniform } else { self.node(Kind::Max, &ops, Some(at), 0) };
-                Place::Memory { class, root, node }
+                PointerTarget::Memory { class, root, node }
             }
         };
         self.place(place)
     }
 
-    /// Which leaf of a type constant indices lead to, or to the first of which.
+    /// Returns the (first) leaf of a type to which constant indices lead.
     fn part_of(&self, ty: Id, indices: &[Id]) -> Option<u32> {
         let mut at = (Some(ty), 0);
         for id in indices {
-            match self.given.layouts.step(self.given.module, at.0?, self.given.constants.get(*id).fixed()) {
-                (inner, Step::At(n)) => at = (inner, at.1 + n),
+            match self.context.layouts.step(self.context.module, at.0?, self.context.constants.get(*id).fixed()) {
+                (inner, LeafStep::At(n)) => at = (inner, at.1 + n),
                 _ => return None,
             }
         }
         Some(at.1)
     }
 
-    /// What `OpBufferPointerEXT` points to: a buffer that any other descriptor may name too.
-    pub(super) fn buffer(&mut self, inst: &Inst) -> Val {
+    /// Returns the target of `OpBufferPointerEXT`: a buffer that other descriptors may alias.
+    pub(super) fn buffer(&mut self, inst: &Inst) -> IdValue {
         let node = inst.id(0).map_or(self.uniform, |id| self.operand(id));
-        let class = inst.ty.and_then(|t| self.given.layouts.storage(t)).unwrap_or(UNKNOWN_CLASS);
-        self.place(Place::Memory { class, root: None, node })
+        let class = inst.ty.and_then(|t| self.context.layouts.storage(t)).unwrap_or(UNKNOWN_CLASS);
+        self.place(PointerTarget::Memory { class, root: None, node })
     }
 
-    pub(super) fn step(&mut self, c: &mut Cells, index: Id, value: Option<u64>) {
-        let module = self.given.module;
+    pub(super) fn step(&mut self, c: &mut CellTargets, index: Id, value: Option<u64>) {
+        let module = self.context.module;
         let Some(ty) = c.ty else { return };
-        let (child, step) = self.given.layouts.step(module, ty, value);
+        let (child, step) = self.context.layouts.step(module, ty, value);
         let is_matrix = || {
             matches!(Type::of(module, ty), Some(Type::CoopMat(_)))
                 || module.def_inst(ty).is_some_and(|i| i.op == Op::TypeCooperativeMatrixNV)
         };
         c.ty = child;
         match step {
-            Step::At(offset) => c.bases.iter_mut().for_each(|b| *b += offset),
-            Step::Any { count, stride } => {
+            LeafStep::At(offset) => c.bases.iter_mut().for_each(|b| *b += offset),
+            LeafStep::Any { count, stride } => {
                 c.pick = c.bases.len() == 1 && value.is_none() && c.deps.is_empty();
-                // More places than that are never a help.
+                // More targets than that do not help.
                 let each: List = c.bases.iter().flat_map(|b| (0..count).map(move |i| b + i * stride)).collect();
                 c.bases = each;
                 if value.is_none() {
                     c.deps.push(self.operand(index));
                 }
             }
-            Step::Into if is_matrix() => (c.element, c.ty) = (true, None),
-            Step::Into => {
+            LeafStep::Into if is_matrix() => (c.element, c.ty) = (true, None),
+            LeafStep::Into => {
                 c.part = true;
                 if value.is_none() {
                     c.deps.push(self.operand(index));
                 }
-                // What is inside a leaf has no leaves of its own.
+                // The inside of a leaf has no leaves of its own.
                 c.ty = None;
             }
         }
     }
 
-    /// A pointer of which only the address is known.
-    pub(super) fn pointer(&mut self, ty: Id, node: u32, root: Option<Id>) -> Val {
-        let class = self.given.layouts.storage(ty).unwrap_or(UNKNOWN_CLASS);
-        self.place(Place::Memory { class, root, node })
+    /// Returns a pointer of which only the address is known.
+    pub(super) fn pointer(&mut self, ty: Id, node: u32, root: Option<Id>) -> IdValue {
+        let class = self.context.layouts.storage(ty).unwrap_or(UNKNOWN_CLASS);
+        self.place(PointerTarget::Memory { class, root, node })
     }
 
-    /// Whatever a call might write that is not followed.
+    /// Invalidates whatever a call that is not followed might write.
     pub(super) fn clobber(&mut self, args: &[Id], at: InstRef) {
         let node = self.fixed(Uniformity::Divergent, Some(at));
         let mut cells: Vec<u32> = Vec::new();
         for id in args {
-            if let Val::Place(p) = self.val(*id)
-                && let Place::Cells { bases, ty, .. } = &self.places[p as usize]
+            if let IdValue::PointerTarget(p) = self.val(*id)
+                && let PointerTarget::CellTargets { bases, ty, .. } = &self.places[p as usize]
             {
-                let leaves = ty.map_or(1, |t| self.given.layouts.leaves(t));
+                let leaves = ty.map_or(1, |t| self.context.layouts.leaves(t));
                 cells.extend(bases.iter().flat_map(|b| *b..*b + leaves));
             }
         }
         let all: Vec<Id> =
-            self.given.module.globals_with(Op::Variable).filter_map(|r| self.given.module.inst(r).result).collect();
+            self.context.module.globals_with(Op::Variable).filter_map(|r| self.context.module.inst(r).result).collect();
         cells.extend(self.private_cells(&all));
         for cell in cells {
             self.define(cell, node);
         }
     }
 
-    /// What functions write that instructions run themselves.
+    /// Invalidates the Private variables that callbacks write.
     pub(super) fn callback(&mut self, at: InstRef) {
-        let ids = self.given.callback_privates;
+        let ids = self.context.callback_privates;
         if ids.is_empty() {
             return;
         }

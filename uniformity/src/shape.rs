@@ -1,40 +1,41 @@
-//! What is known of an integer or Boolean in each invocation of a workgroup.
+//! The shape of a value: the facts that are known about an integer or Boolean in each invocation of a workgroup.
 //!
 //! A [`Shape`] is a fact about all executions of an instruction:
 //!
 //! - `Top`: nothing has reached it yet;
 //! - `Const`: one value, in every invocation;
 //! - `Lanes`: this value in this invocation, whenever it executes;
-//! - `Offset`: an unknown value that is the same in all invocations of a scope, plus this in this invocation;
+//! - `Offset`: an unknown value that is uniform over a scope, plus this in this invocation;
 //! - `Unknown`.
 //!
-//! The invocations of `Lanes` and `Offset` are those of [`Grid`]. Shapes only ever go down this list, and from one
-//! shape to another only by way of `Unknown`. Values that 32 bits don't hold are in no vector, whatever the type.
+//! The invocations of `Lanes` and `Offset` are those of [`Grid`]. Shapes only move down this list, and from one shape
+//! to another only by way of `Unknown`. Values that do not fit in 32 bits are not in a vector, whatever the type.
 //!
-//! Of floats only constants and what is chosen from them are known, as numbers of [`float_code`].
+//! Of floats only constants and selections of constants are known, as numbers of [`float_code`].
 
 use super::{Assumptions, Uniformity};
 use coop_ir::constant::fold_int;
 use coop_ir::grammar::Op;
+use coop_ir::spv::GlslStd450;
 use std::rc::Rc;
 
-/// The invocations that shapes speak of.
+/// The invocations that shapes describe.
 ///
-/// If the size of a workgroup is known they are those of a workgroup, by `LocalInvocationIndex`, and a subgroup is
-/// `subgroup` consecutive ones. If it is not, they are those of any one subgroup.
+/// If the size of a workgroup is known, they are those of a workgroup, by `LocalInvocationIndex`, and a subgroup is
+/// `subgroup` consecutive ones. Otherwise they are those of any one subgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Grid {
     pub(super) size: Option<[u32; 3]>,
-    /// How many values a vector has.
+    /// The length of a vector.
     pub(super) lanes: usize,
     pub(super) subgroup: usize,
-    /// Nobody said how large subgroups are.
+    /// True if no subgroup size is specified.
     pub(super) assumed: bool,
-    /// True if it is a kernel of OpenCL: the last subgroup may be smaller and say so, and global ids have an offset.
+    /// True for an OpenCL kernel: the last subgroup may be smaller and reports its size, and global ids have an offset.
     pub(super) kernel: bool,
 }
 
-/// Larger workgroups are treated as of unknown size.
+/// The size of a larger workgroup counts as unknown.
 const MAX_LANES: u64 = 2048;
 
 impl Grid {
@@ -47,17 +48,17 @@ impl Grid {
         Grid { size, lanes, subgroup, assumed, kernel }
     }
 
-    /// Returns true if a workgroup is one invocation: then it agrees with itself in everything.
+    /// Returns true if a workgroup is one invocation: then everything is uniform.
     pub(super) fn is_single(&self) -> bool {
         self.size.is_some() && self.lanes == 1
     }
 
-    /// What is assumed of subgroups wherever invocations are told apart by their place in one.
+    /// Returns the assumptions for telling invocations apart by their position in a subgroup.
     pub(super) fn subgroups(&self) -> Assumptions {
         if self.assumed { Assumptions::FULL.and(Assumptions::SIZE) } else { Assumptions::FULL }
     }
 
-    /// Over what values agree.
+    /// Returns the scope over which values agree.
     pub(super) fn agreement<T: PartialEq>(&self, lanes: &[T]) -> Uniformity {
         let same = |part: &[T]| part.windows(2).all(|w| w[0] == w[1]);
         if same(lanes) {
@@ -69,7 +70,7 @@ impl Grid {
         }
     }
 
-    /// Two invocations of one instance of a scope that `differ`.
+    /// Returns two invocations of one scope that `differ`.
     pub(super) fn witness(&self, scope: Uniformity, differ: impl Fn(usize, usize) -> bool) -> Option<(usize, usize)> {
         let step = if scope == Uniformity::Workgroup { self.lanes } else { self.subgroup };
         (0..self.lanes).step_by(step.max(1)).find_map(|first| {
@@ -83,7 +84,7 @@ impl Grid {
     }
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Shape {
     Top,
@@ -91,10 +92,10 @@ pub(super) enum Shape {
     Lanes(Rc<[u32]>),
     Offset {
         lanes: Rc<[u32]>,
-        /// The unknown part is a multiple of this power of two. As sums wrap around at a power of two, that stays
-        /// true of them, and so do quotients by such numbers.
+        /// The unknown part is a multiple of this power of two. This remains true for sums, which wrap around at a
+        /// power of two, and for quotients by such numbers.
         align: u32,
-        /// Over what the unknown part is the same.
+        /// The scope over which the unknown part is uniform.
         base: Uniformity,
     },
     Unknown,
@@ -110,7 +111,7 @@ impl Shape {
         }
     }
 
-    /// The value in an invocation, if that is all there is to know.
+    /// Returns the value in an invocation, if the shape is exact.
     pub(super) fn value(&self, lane: usize) -> Option<u64> {
         match self {
             Shape::Const(v) => Some(*v),
@@ -123,7 +124,7 @@ impl Shape {
         matches!(self, Shape::Const(_) | Shape::Lanes(_))
     }
 
-    /// Where several values come together, one in each execution.
+    /// Joins with the shape of another value.
     pub(super) fn meet(&mut self, other: &Shape) {
         match (&*self, other) {
             (_, Shape::Top) | (Shape::Unknown, _) => {}
@@ -134,8 +135,8 @@ impl Shape {
     }
 }
 
-/// The number that stands for a float in shapes: itself, if it is a small integer without sign, else its bits as a 32-bit
-/// float. `None` for those whose bits are such an integer, and for those that 32 bits don't hold.
+/// Returns the code of a float in shapes: the float itself, if it is a small unsigned integer, else its bits as a
+/// 32-bit float. `None` for floats whose bits are such an integer, and for those that do not fit in 32 bits.
 pub(super) fn float_code(value: f64) -> Option<u64> {
     let single = value as f32;
     if value == 0.0 && value.is_sign_negative() || f64::from(single) != value {
@@ -147,12 +148,12 @@ pub(super) fn float_code(value: f64) -> Option<u64> {
     Some(u64::from(single.to_bits())).filter(|bits| *bits > MOST_CODED)
 }
 
-/// The float for which a number of [`float_code`] stands.
+/// Returns the float of a code of [`float_code`].
 pub(super) fn float_of_code(code: u64) -> f32 {
     if code <= MOST_CODED { code as f32 } else { f32::from_bits(code as u32) }
 }
 
-/// Up to here all integers are floats of 32 bits.
+/// All integers up to here are exact as 32-bit floats.
 const MOST_CODED: u64 = 1 << 24;
 
 /// An operation that can be computed.
@@ -160,15 +161,15 @@ const MOST_CODED: u64 = 1 << 24;
 pub(super) enum Fold {
     Op(Op),
     /// An instruction of GLSL.std.450.
-    Glsl(u32),
-    /// The 32-bit float that an integer's bits are.
+    Glsl(GlslStd450),
+    /// The 32-bit float with an integer's bits.
     Float,
 }
 
-/// An operand: shape, uniformity, width in bits (1 for Booleans, 0 for what is no integer).
+/// An operand: shape, uniformity, width in bits (1 for Booleans, 0 for anything that is not an integer).
 pub(super) type Arg<'a> = (&'a Shape, Uniformity, u32);
 
-/// The shape of a result; with it, where that is less than what operands say, its uniformity.
+/// Returns the shape of a result, and its uniformity where that is better than the operands'.
 pub(super) fn fold(grid: &Grid, f: Fold, out: u32, args: &[Arg]) -> (Shape, Option<Uniformity>) {
     if let Some(shape) = decided(f, args) {
         return (shape, None);
@@ -176,7 +177,7 @@ pub(super) fn fold(grid: &Grid, f: Fold, out: u32, args: &[Arg]) -> (Shape, Opti
     if args.iter().any(|a| *a.0 == Shape::Top) {
         return (Shape::Top, None);
     }
-    // A choice is one of any type.
+    // A selection may be of any type.
     let chosen = match f {
         Fold::Op(Op::Select) => args.first().is_some_and(|a| a.2 == 1),
         Fold::Float => args.iter().all(|a| a.2 == 32),
@@ -188,20 +189,20 @@ pub(super) fn fold(grid: &Grid, f: Fold, out: u32, args: &[Arg]) -> (Shape, Opti
     if args.iter().all(|a| a.0.is_exact()) {
         return (exact(grid, f, out, args).unwrap_or(Shape::Unknown), None);
     }
-    if let Some(over) = compared(grid, f, args) {
-        return (Shape::Unknown, Some(over));
+    if let Some(uniformity) = compared(grid, f, args) {
+        return (Shape::Unknown, Some(uniformity));
     }
     match offset(f, out, args) {
         Some(Shape::Offset { lanes, align, base }) => match grid.agreement(&lanes) {
             Uniformity::Workgroup => (Shape::Unknown, Some(base)),
-            over => (Shape::Offset { lanes, align, base }, Some(over.max(base))),
+            uniformity => (Shape::Offset { lanes, align, base }, Some(uniformity.max(base))),
         },
         Some(shape) => (shape.normal(), None),
         None => (Shape::Unknown, None),
     }
 }
 
-/// What one operand decides whatever the others are.
+/// Returns the result that one operand decides alone.
 fn decided(f: Fold, args: &[Arg]) -> Option<Shape> {
     let Fold::Op(op) = f else { return None };
     let is = |i: usize, v: u64| args.get(i).is_some_and(|a| *a.0 == Shape::Const(v));
@@ -239,7 +240,7 @@ fn exact(grid: &Grid, f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
     Some(Shape::Lanes(lanes?.into()).normal())
 }
 
-/// One operation on numbers.
+/// Computes an operation on numbers.
 fn one(f: Fold, out: u32, a: &[(u64, u32)]) -> Option<u64> {
     let mask = |v: u64| if out >= 64 { v } else { v & ((1 << out) - 1) };
     let signed = |i: usize| {
@@ -258,20 +259,20 @@ fn one(f: Fold, out: u32, a: &[(u64, u32)]) -> Option<u64> {
             fits.then(|| a[0].0.checked_shr(from as u32).unwrap_or(0) & low)
         }
         (Fold::Op(op), 1 | 2) => fold_int(op, out, a),
-        (Fold::Glsl(38), 2) => Some(a[0].0.min(a[1].0)),
-        (Fold::Glsl(41), 2) => Some(a[0].0.max(a[1].0)),
-        (Fold::Glsl(39), 2) => Some(mask(signed(0).min(signed(1)) as u64)),
-        (Fold::Glsl(42), 2) => Some(mask(signed(0).max(signed(1)) as u64)),
-        (Fold::Glsl(44), 3) if a[1].0 <= a[2].0 => Some(a[0].0.clamp(a[1].0, a[2].0)),
-        (Fold::Glsl(73), 1) if a[0].0 != 0 => Some(u64::from(a[0].0.trailing_zeros())),
-        (Fold::Glsl(75), 1) if a[0].0 != 0 => Some(63 - u64::from(a[0].0.leading_zeros())),
+        (Fold::Glsl(GlslStd450::UMin), 2) => Some(a[0].0.min(a[1].0)),
+        (Fold::Glsl(GlslStd450::UMax), 2) => Some(a[0].0.max(a[1].0)),
+        (Fold::Glsl(GlslStd450::SMin), 2) => Some(mask(signed(0).min(signed(1)) as u64)),
+        (Fold::Glsl(GlslStd450::SMax), 2) => Some(mask(signed(0).max(signed(1)) as u64)),
+        (Fold::Glsl(GlslStd450::UClamp), 3) if a[1].0 <= a[2].0 => Some(a[0].0.clamp(a[1].0, a[2].0)),
+        (Fold::Glsl(GlslStd450::FindILsb), 1) if a[0].0 != 0 => Some(u64::from(a[0].0.trailing_zeros())),
+        (Fold::Glsl(GlslStd450::FindUMsb), 1) if a[0].0 != 0 => Some(63 - u64::from(a[0].0.leading_zeros())),
         _ => None,
     }
 }
 
-/// Over what a comparison agrees, of a constant with something unknown but uniform and something known: which is in a
-/// block of numbers that begins at a multiple of the power of two that divides the unknown part. Where the constant cuts
-/// a block, those on both sides of the cut may differ.
+/// Returns the scope over which a comparison agrees, of a constant with the sum of an unknown uniform part and a known
+/// part. The sum is in a block of numbers that starts at a multiple of the power of two that divides the unknown part.
+/// If the constant cuts a block, values on both sides of the cut may differ.
 fn compared(grid: &Grid, f: Fold, args: &[Arg]) -> Option<Uniformity> {
     let Fold::Op(op) = f else { return None };
     let (offset, constant, swapped) = match args {
@@ -284,7 +285,7 @@ fn compared(grid: &Grid, f: Fold, args: &[Arg]) -> Option<Uniformity> {
     };
     let (Shape::Offset { lanes, align, base }, width) = (offset.0, offset.2) else { return None };
     let most = |signed: bool| (u64::MAX >> (64 - width.clamp(1, 64))) >> u32::from(signed);
-    // Whether it asks for `number < constant`, but for negation, or for equality.
+    // The comparison is `number < constant`, up to negation, or an equality.
     let (below, signed) = match op {
         Op::IEqual | Op::INotEqual => (None, false),
         Op::ULessThan | Op::UGreaterThanEqual => (Some(!swapped), false),
@@ -294,21 +295,21 @@ fn compared(grid: &Grid, f: Fold, args: &[Arg]) -> Option<Uniformity> {
         _ => return None,
     };
     let align = u64::from(*align);
-    let cut = match below {
-        // Not above is below the next one.
+    let limit = match below {
+        // `x <= c` is `x < c + 1`.
         Some(false) if constant == most(signed) => return Some(Uniformity::Workgroup),
         Some(false) => constant.wrapping_add(1),
         _ => constant,
     };
     let side = |v: &u32| {
         let (block, rest) = (u64::from(*v) / align, u64::from(*v) % align);
-        (block, if below.is_some() { rest < cut % align } else { rest == cut % align })
+        (block, if below.is_some() { rest < limit % align } else { rest == limit % align })
     };
     let sides: Vec<(u64, bool)> = lanes.iter().map(side).collect();
-    Some(grid.agreement(&sides).max(*base)).filter(|over| *over != Uniformity::Divergent)
+    Some(grid.agreement(&sides).max(*base)).filter(|uniformity| *uniformity != Uniformity::Divergent)
 }
 
-/// Sums of something unknown but uniform and something known.
+/// Computes sums of an unknown uniform part and a known part.
 fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
     let Fold::Op(op) = f else { return None };
     if matches!(op, Op::UConvert | Op::SConvert) {
@@ -317,8 +318,8 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
     if args.iter().any(|a| a.2 != out) {
         return None;
     }
-    // Of 64 bits only what does not wrap around at 32 is known.
-    let cut = |v: u64| if out >= 64 { u32::try_from(v).ok() } else { Some((v & ((1 << out) - 1)) as u32) };
+    // Of 64 bits, only values that fit in 32 are known.
+    let truncate = |v: u64| if out >= 64 { u32::try_from(v).ok() } else { Some((v & ((1 << out) - 1)) as u32) };
     if op == Op::Bitcast {
         return args.first().map(|a| a.0.clone());
     }
@@ -328,7 +329,7 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
             let (a, b) = (Sum::of(a)?, Sum::of(b)?);
             let sum = |x: u32, y: u32| {
                 let (x, y) = (u64::from(x), u64::from(y));
-                cut(if op == Op::IAdd { x + y } else { x.wrapping_sub(y) })
+                truncate(if op == Op::IAdd { x + y } else { x.wrapping_sub(y) })
             };
             let lanes = a.zip(&b, sum)?;
             Some(Shape::Offset { lanes, align: a.align.min(b.align), base: a.base.max(b.base) })
@@ -342,8 +343,8 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
             };
             let Shape::Offset { lanes, align, base } = a.0 else { return None };
             let product = |v: &u32| match u64::from(*v).checked_mul(factor) {
-                Some(v) => cut(v),
-                None => cut(u64::from(*v).wrapping_mul(factor)).filter(|_| out < 64),
+                Some(v) => truncate(v),
+                None => truncate(u64::from(*v).wrapping_mul(factor)).filter(|_| out < 64),
             };
             let lanes = lanes.iter().map(product).collect::<Option<Vec<u32>>>()?.into();
             let bits = align.trailing_zeros() + factor.trailing_zeros();
@@ -369,52 +370,54 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
     }
 }
 
-/// A sum in another width.
+/// Converts a sum to another width.
 fn converted(out: u32, args: &[Arg]) -> Option<Shape> {
     let &[(Shape::Offset { lanes, align, base }, _, from)] = args else { return None };
     if out < from {
         let lanes = lanes.iter().map(|v| if out >= 32 { *v } else { v & ((1 << out) - 1) }).collect();
         return Some(Shape::Offset { lanes, align: (*align).min(1 << (out.min(32) - 1)), base: *base });
     }
-    // Without a carry into the unknown part that part is what is extended, and its sign is that of the sum.
+    // Without a carry into the unknown part, the unknown part is extended, and its sign is that of the sum.
     let plain = lanes.iter().all(|v| v < align);
     plain.then(|| Shape::Offset { lanes: lanes.clone(), align: *align, base: *base })
 }
 
-/// A summand: an unknown part that is the same over `base`, and a known one.
+/// A summand: an unknown part that is uniform over `base`, and a known one.
 struct Sum {
-    known: Known,
-    /// Of the unknown part; the highest there is, if there is none.
+    known: KnownPart,
+    /// The alignment of the unknown part; the greatest there is, if it is 0.
     align: u32,
     base: Uniformity,
 }
 
-enum Known {
+enum KnownPart {
     One(u32),
     Each(Rc<[u32]>),
 }
 
 impl Sum {
-    fn of((shape, over, _): Arg) -> Option<Sum> {
+    fn of((shape, uniformity, _): Arg) -> Option<Sum> {
         let none = Uniformity::Workgroup;
         Some(match shape {
-            Shape::Const(v) => Sum { known: Known::One(u32::try_from(*v).ok()?), align: MOST, base: none },
-            Shape::Lanes(v) => Sum { known: Known::Each(v.clone()), align: MOST, base: none },
+            Shape::Const(v) => Sum { known: KnownPart::One(u32::try_from(*v).ok()?), align: MOST, base: none },
+            Shape::Lanes(v) => Sum { known: KnownPart::Each(v.clone()), align: MOST, base: none },
             Shape::Offset { lanes, align, base } => {
-                Sum { known: Known::Each(lanes.clone()), align: *align, base: *base }
+                Sum { known: KnownPart::Each(lanes.clone()), align: *align, base: *base }
             }
-            Shape::Unknown if over != Uniformity::Divergent => Sum { known: Known::One(0), align: 1, base: over },
+            Shape::Unknown if uniformity != Uniformity::Divergent => {
+                Sum { known: KnownPart::One(0), align: 1, base: uniformity }
+            }
             Shape::Unknown | Shape::Top => return None,
         })
     }
 
-    /// The known parts together; `None` where neither has more than one value, as then there is nothing to gain.
+    /// Combines the known parts; `None` if neither has more than one value, as nothing would be gained.
     fn zip(&self, other: &Sum, f: impl Fn(u32, u32) -> Option<u32>) -> Option<Rc<[u32]>> {
         match (&self.known, &other.known) {
-            (Known::Each(a), Known::Each(b)) => a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect(),
-            (Known::Each(a), Known::One(b)) => a.iter().map(|a| f(*a, *b)).collect(),
-            (Known::One(a), Known::Each(b)) => b.iter().map(|b| f(*a, *b)).collect(),
-            (Known::One(_), Known::One(_)) => None,
+            (KnownPart::Each(a), KnownPart::Each(b)) => a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect(),
+            (KnownPart::Each(a), KnownPart::One(b)) => a.iter().map(|a| f(*a, *b)).collect(),
+            (KnownPart::One(a), KnownPart::Each(b)) => b.iter().map(|b| f(*a, *b)).collect(),
+            (KnownPart::One(_), KnownPart::One(_)) => None,
         }
     }
 }
@@ -432,11 +435,11 @@ mod tests {
     }
 
     fn binary(op: Op, a: &Shape, b: &Shape) -> (Shape, Option<Uniformity>) {
-        let over = |s: &Shape| match s {
+        let uniformity = |s: &Shape| match s {
             Shape::Unknown | Shape::Const(_) => Workgroup,
             _ => Divergent,
         };
-        fold(&grid(), Fold::Op(op), 32, &[(a, over(a), 32), (b, over(b), 32)])
+        fold(&grid(), Fold::Op(op), 32, &[(a, uniformity(a), 32), (b, uniformity(b), 32)])
     }
 
     #[test]
@@ -456,17 +459,17 @@ mod tests {
     #[test]
     fn unknown_but_uniform_parts_cancel_where_they_are_aligned() {
         let global = Shape::Offset { lanes: (0..64).collect(), align: 64, base: Workgroup };
-        let (shape, over) = binary(Op::UDiv, &global, &Shape::Const(32));
+        let (shape, uniformity) = binary(Op::UDiv, &global, &Shape::Const(32));
         assert!(matches!(shape, Shape::Offset { align: 2, .. }));
-        assert_eq!(over, Some(Subgroup));
+        assert_eq!(uniformity, Some(Subgroup));
         assert_eq!(binary(Op::UDiv, &global, &Shape::Const(48)).0, Shape::Unknown);
         let (shape, _) = binary(Op::BitwiseAnd, &global, &Shape::Const(31));
         let Shape::Lanes(v) = shape else { panic!("{shape:?}") };
         assert_eq!((v[0], v[33]), (0, 1));
         // Unknown + index, less the index again.
         let index = grid().vector(|l| l as u32);
-        let (sum, over) = binary(Op::IAdd, &Shape::Unknown, &index);
-        assert_eq!(over, Some(Divergent));
+        let (sum, uniformity) = binary(Op::IAdd, &Shape::Unknown, &index);
+        assert_eq!(uniformity, Some(Divergent));
         assert_eq!(binary(Op::ISub, &sum, &index), (Shape::Unknown, Some(Workgroup)));
         // Nothing is known of the unknown part.
         assert_eq!(binary(Op::UDiv, &sum, &Shape::Const(1 << 5)).0, Shape::Unknown);

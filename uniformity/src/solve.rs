@@ -1,23 +1,23 @@
-//! The fixed point: uniformity of values and of control flow, from the most uniform down.
+//! The fixed point: the uniformity of values and of control flow, from the most uniform down.
 //!
-//! Everything begins uniform, unreached and with nothing known of it, and only gets worse: values by their operands,
-//! spots and joins by the conditions of branches, values by joins and by loops that invocations leave at different
-//! times. What is left when nothing changes any more holds, since each step holds for all invocations that have
-//! executed the same path of spots so far.
+//! Everything starts as uniform, unreached and of unknown shape, and only gets less uniform: values by their operands,
+//! points and joins by the conditions of branches, values by joins and by loops that invocations leave at different
+//! times. The result holds when nothing changes any more, since each step is valid for all invocations that have
+//! executed the same path of points so far.
 
-use super::flow::{Changed, Flow, Regions};
-use super::graph::{NONE, Program};
-use super::nodes::{Graph, Group, Kind, Node};
-use super::reduced::Rule;
+use super::program::{NONE, Program};
+use super::reconvergence::{Changed, Flow, Regions};
 use super::shape::{Arg, Grid, Shape, fold};
-use super::together::{Together, is_computed};
+use super::shared_reduction::ReductionRule;
+use super::subgroup_ops::{ActiveLanes, is_computed};
+use super::value_graph::{Group, Kind, Node, ValueGraph};
 use super::{Assumptions, Uniformity};
 use coop_ir::cfg::Case;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
 use std::ops::Range;
 
-/// A set of nodes to look at again, by their places in [`Solved::nodes_of`].
+/// The nodes to evaluate again, by their positions in [`Solution::nodes_of`].
 struct Dirty {
     words: Vec<u64>,
     any: bool,
@@ -30,59 +30,59 @@ impl Dirty {
     }
 }
 
-/// How uniform something is, and what must hold for that.
+/// A uniformity, and its assumptions.
 type Rated = (Uniformity, Assumptions);
 
-/// What is known of each node and spot.
-pub(super) struct Solved<'p, 'm> {
+/// The uniformity and shape of each node and point.
+pub(super) struct Solution<'p, 'm> {
     pub(super) program: &'p Program<'m>,
-    pub(super) graph: Graph,
+    pub(super) graph: ValueGraph,
     pub(super) grid: Grid,
     pub(super) regions: Regions<'p, 'm>,
     pub(super) flow: Flow,
-    /// The spots that can be reached.
+    /// For each point, true if it can be reached.
     pub(super) live: Vec<bool>,
-    /// The loop from round to round of which each node may change, or [`NONE`].
+    /// For each node, the loop between whose iterations it may change, or [`NONE`].
     vary: Vec<u32>,
-    /// By node, those that it is an operand of.
+    /// The users of each node.
     users: (Vec<u32>, Vec<u32>),
-    /// By place of a spot in the program's order, its nodes: phis first, then each after what it is made of, as far as
-    /// loops allow. Nodes that others stand for are in no list.
+    /// For each point, in program order, its nodes: phis first, then each after its operands, as far as loops allow.
+    /// Nodes with another representative are not in a list.
     nodes_of: (Vec<u32>, Vec<u32>),
-    /// By spot, that place.
-    spot_place: Vec<u32>,
-    /// By node, the place in those lists.
+    /// The position of each point in the program's order.
+    point_place: Vec<u32>,
+    /// The position of each node in those lists.
     place: Vec<u32>,
-    /// True if the entry point promises that subgroups stay together.
+    /// True if the entry point requires subgroups to stay together.
     pub(super) subgroup_flow: bool,
-    /// What is known of nodes that combine what a workgroup reduced, by node: few.
-    rules: Vec<Rule>,
-    /// What each of them says now, and the loop behind which alone it does.
+    /// The rules about reductions through shared memory, by node. There are few.
+    rules: Vec<ReductionRule>,
+    /// The current answer of each rule, and the loop behind which alone it holds.
     ruled: Vec<(Option<Rated>, Option<u32>)>,
-    /// Places of the nodes that see what a loop leaves behind from outside of it; found when a loop is first left at
-    /// different times.
+    /// The positions of the nodes that use a value of a loop from outside of it; found when invocations first leave a
+    /// loop at different times.
     outside: Option<Vec<u32>>,
-    /// The branches that part invocations, with over what they are uniform.
+    /// The branches at which invocations diverge, with their uniformity.
     pub(super) branches: FxHashMap<u32, (Uniformity, Assumptions)>,
-    /// Spots that are reached and have edges that were not taken yet.
+    /// Points that are reached and have edges that were not taken yet.
     open: Vec<u32>,
-    /// Spots with a condition, in the program's order.
+    /// Points with a condition, in the program's order.
     deciding: Vec<u32>,
-    /// True if the work became too much: then nothing is uniform.
+    /// True if the budget is exhausted: then nothing is uniform.
     pub(super) exhausted: bool,
 }
 
-/// Lists of several owners, side by side, while they are made: all items are counted first.
-struct Making {
-    /// What is counted for a list stands two places behind its number: then adding up puts its beginning one behind, and
-    /// filling it moves that to its end, where the next one begins.
+/// Builds adjacent lists of several owners. All items are counted first.
+struct ListBuilder {
+    /// The count of a list is stored two entries behind its number: a prefix sum moves its start one entry behind, and
+    /// filling the list moves that to its end, where the next one starts.
     start: Vec<u32>,
     items: Vec<u32>,
 }
 
-impl Making {
-    fn new(owners: usize) -> Making {
-        Making { start: vec![0; owners + 2], items: Vec::new() }
+impl ListBuilder {
+    fn new(owners: usize) -> ListBuilder {
+        ListBuilder { start: vec![0; owners + 2], items: Vec::new() }
     }
 
     fn count(&mut self, owner: u32) {
@@ -104,42 +104,42 @@ impl Making {
         *at += 1;
     }
 
-    /// Where each list begins, and all items.
-    fn made(self) -> (Vec<u32>, Vec<u32>) {
+    /// Returns the start of each list, and all items.
+    fn finish(self) -> (Vec<u32>, Vec<u32>) {
         (self.start, self.items)
     }
 }
 
-/// By node, those that it is an operand of; nodes that others stand for are none.
-fn users(graph: &Graph) -> (Vec<u32>, Vec<u32>) {
-    let mut making = Making::new(graph.nodes.len());
+/// Returns the users of each node, without nodes that have another representative.
+fn users(graph: &ValueGraph) -> (Vec<u32>, Vec<u32>) {
+    let mut builder = ListBuilder::new(graph.nodes.len());
     for n in graph.standing() {
-        graph.operands(n).for_each(|(op, _)| making.count(op));
+        graph.operands(n).for_each(|(op, _)| builder.count(op));
     }
-    making.counted();
+    builder.counted();
     for n in graph.standing() {
-        graph.operands(n).for_each(|(op, _)| making.put(op, n));
+        graph.operands(n).for_each(|(op, _)| builder.put(op, n));
     }
-    making.made()
+    builder.finish()
 }
 
-/// By place of a spot, its nodes, phis first.
-fn nodes_of(graph: &Graph, spot_place: &[u32]) -> (Vec<u32>, Vec<u32>) {
-    let mut making = Making::new(spot_place.len());
-    let place = |n: u32| spot_place[graph.nodes[n as usize].spot as usize];
-    graph.standing().for_each(|n| making.count(place(n)));
-    making.counted();
+/// Returns the nodes of each point, by position, phis first.
+fn nodes_of(graph: &ValueGraph, point_place: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let mut builder = ListBuilder::new(point_place.len());
+    let place = |n: u32| point_place[graph.nodes[n as usize].point as usize];
+    graph.standing().for_each(|n| builder.count(place(n)));
+    builder.counted();
     for phis in [true, false] {
         for n in graph.standing() {
             if (graph.nodes[n as usize].kind == Kind::Phi) == phis {
-                making.put(place(n), n);
+                builder.put(place(n), n);
             }
         }
     }
-    making.made()
+    builder.finish()
 }
 
-/// By number, the place in a list; those that are not in it come behind.
+/// Returns the position of each number in a list; those that are not in it come last.
 fn places(count: usize, list: &[u32]) -> Vec<u32> {
     let mut place = vec![NONE; count];
     for (at, n) in list.iter().enumerate() {
@@ -155,42 +155,42 @@ fn list(lists: &(Vec<u32>, Vec<u32>), i: u32) -> &[u32] {
     &lists.1[lists.0[i as usize] as usize..lists.0[i as usize + 1] as usize]
 }
 
-/// More rounds than this never happen, as each raises something that has few levels; a guard against mistakes.
-const MAX_ROUNDS: usize = 10_000;
+/// A guard against bugs: each pass lowers something that has few levels.
+const MAX_PASSES: usize = 10_000;
 
-impl<'p, 'm> Solved<'p, 'm> {
-    /// `promises` are the entry point's: maximal reconvergence, and subgroups that stay together.
+impl<'p, 'm> Solution<'p, 'm> {
+    /// `promises` are those of the entry point: maximal reconvergence, and subgroups that stay together.
     pub(super) fn new(
         program: &'p Program<'m>,
-        mut graph: Graph,
+        mut graph: ValueGraph,
         grid: Grid,
         promises: (bool, bool),
-    ) -> Solved<'p, 'm> {
+    ) -> Solution<'p, 'm> {
         let count = graph.nodes.len();
         let users = users(&graph);
         let vary = vary(program, &graph);
-        let spot_place = places(program.spots.len(), &program.order);
-        let nodes_of = nodes_of(&graph, &spot_place);
+        let point_place = places(program.points.len(), &program.order);
+        let nodes_of = nodes_of(&graph, &point_place);
         for node in &mut graph.nodes {
             if node.kind == Kind::Undef {
                 node.shape = Shape::Unknown;
             }
         }
         let place = places(count, &nodes_of.1);
-        let rules = super::reduced::rules(program, &graph);
+        let rules = super::shared_reduction::rules(program, &graph);
         let best = Some((Uniformity::Workgroup, Assumptions::NONE));
         let ruled = rules.iter().map(|rule| (best, rule.only_behind(&graph))).collect();
-        Solved {
+        Solution {
             program,
             grid,
             regions: Regions::new(program, promises.0),
             subgroup_flow: promises.1,
             flow: Flow::new(program),
-            live: vec![false; program.spots.len()],
+            live: vec![false; program.points.len()],
             vary,
             users,
             nodes_of,
-            spot_place,
+            point_place,
             place,
             rules,
             ruled,
@@ -203,20 +203,20 @@ impl<'p, 'm> Solved<'p, 'm> {
         }
     }
 
-    /// Goes on until nothing changes.
+    /// Runs until nothing changes.
     pub(super) fn run(&mut self) {
-        if self.program.spots.is_empty() {
+        if self.program.points.is_empty() {
             return;
         }
         let mut dirty = Dirty { words: vec![0; self.nodes_of.1.len().div_ceil(64)], any: false };
         self.reach(0, &mut dirty);
-        for _ in 0..MAX_ROUNDS {
+        for _ in 0..MAX_PASSES {
             while dirty.any {
                 self.sweep(&mut dirty);
                 self.branch_out(&mut dirty);
             }
-            let parted = self.part(&mut dirty);
-            if !self.ask_rules(&mut dirty) && !parted {
+            let diverged = self.apply_branches(&mut dirty);
+            if !self.ask_rules(&mut dirty) && !diverged {
                 break;
             }
             if self.regions.budget == 0 {
@@ -228,9 +228,9 @@ impl<'p, 'm> Solved<'p, 'm> {
 
     fn give_up(&mut self) {
         self.exhausted = true;
-        self.flow.spots.fill(Uniformity::Divergent);
+        self.flow.points.fill(Uniformity::Divergent);
         for node in &mut self.graph.nodes {
-            node.over = Uniformity::Divergent;
+            node.uniformity = Uniformity::Divergent;
         }
     }
 
@@ -242,13 +242,13 @@ impl<'p, 'm> Solved<'p, 'm> {
         }
     }
 
-    /// The nodes of a spot, as places in the list of all.
+    /// Returns the nodes of a point, as positions in the list of all.
     fn places_of(&self, s: u32) -> Range<u32> {
-        let at = self.spot_place[s as usize] as usize;
+        let at = self.point_place[s as usize] as usize;
         self.nodes_of.0[at]..self.nodes_of.0[at + 1]
     }
 
-    /// The nodes of a spot: phis first, then each after what it is made of.
+    /// Returns the nodes of a point: phis first, then each after its operands.
     pub(super) fn nodes_in(&self, s: u32) -> &[u32] {
         let places = self.places_of(s);
         &self.nodes_of.1[places.start as usize..places.end as usize]
@@ -272,7 +272,7 @@ impl<'p, 'm> Solved<'p, 'm> {
 
     /// Takes the edges that conditions leave open.
     fn branch_out(&mut self, dirty: &mut Dirty) {
-        // Spots that are reached on the way are appended, and come to their turn here.
+        // Points that are reached meanwhile are appended, and visited in this loop.
         let (mut at, mut kept) = (0, 0);
         while let Some(&s) = self.open.get(at) {
             at += 1;
@@ -284,7 +284,7 @@ impl<'p, 'm> Solved<'p, 'm> {
         self.open.truncate(kept);
     }
 
-    /// The same for one spot; answers whether edges are left.
+    /// Takes the edges of one point; returns true if edges are left.
     fn take_from(&mut self, s: u32, dirty: &mut Dirty) -> bool {
         let mut left = false;
         for e in self.program.out(s) {
@@ -296,7 +296,7 @@ impl<'p, 'm> Solved<'p, 'm> {
                 continue;
             }
             self.regions.taken[e as usize] = true;
-            // Regions grow with every edge.
+            // A region may grow with every edge.
             self.branches.clear();
             let to = self.program.edge(e).to;
             self.reach(to, dirty);
@@ -318,7 +318,7 @@ impl<'p, 'm> Solved<'p, 'm> {
         let node = &self.graph.nodes[self.graph.find(condition) as usize];
         match (&node.shape, case) {
             (Shape::Top, _) => false,
-            // A constant under an assumption decides nothing.
+            // A constant under an assumption does not close an edge.
             (Shape::Const(v), _) if node.shape_assumes == Assumptions::NONE => match case {
                 Case::Always | Case::Possible => true,
                 Case::True => *v != 0,
@@ -330,13 +330,13 @@ impl<'p, 'm> Solved<'p, 'm> {
         }
     }
 
-    /// Lets branches part invocations; answers whether anything changed.
-    fn part(&mut self, dirty: &mut Dirty) -> bool {
+    /// Applies the effects of diverging branches; returns true if anything changed.
+    fn apply_branches(&mut self, dirty: &mut Dirty) -> bool {
         let mut changed = Changed::default();
         for i in 0..self.deciding.len() {
             let s = self.deciding[i];
             let condition = self.graph.conditions[s as usize];
-            if !self.live[s as usize] || !self.regions.parts(s) {
+            if !self.live[s as usize] || !self.regions.diverges(s) {
                 continue;
             }
             let now = self.seen_from(self.graph.find(condition), s);
@@ -347,8 +347,8 @@ impl<'p, 'm> Solved<'p, 'm> {
             self.branches.insert(s, now);
             self.regions.apply(&mut self.flow, (s, now.0, now.1), &mut changed);
         }
-        for (spots, of) in [(&changed.spots, false), (&changed.joins, true)] {
-            for s in spots {
+        for (points, of) in [(&changed.points, false), (&changed.joins, true)] {
+            for s in points {
                 for p in self.places_of(*s) {
                     let kind = self.graph.nodes[self.nodes_of.1[p as usize] as usize].kind;
                     if if of { kind == Kind::Phi } else { matches!(kind, Kind::Group(_)) } {
@@ -365,46 +365,46 @@ impl<'p, 'm> Solved<'p, 'm> {
         changed.any()
     }
 
-    /// The places of the nodes for which [`Solved::seen_from`] asks about loops.
+    /// Returns the positions of the nodes for which [`Solution::seen_from`] asks about loops.
     fn outside(&self) -> Vec<u32> {
         let (nodes, mut found) = (&self.graph.nodes, Vec::new());
         for (n, l) in self.vary.iter().enumerate().filter(|(_, l)| **l != NONE) {
             let users = list(&self.users, n as u32).iter();
-            let apart = users.filter(|u| !self.program.in_loop(nodes[**u as usize].spot, *l));
-            found.extend(apart.map(|u| self.place[*u as usize]));
+            let behind = users.filter(|u| !self.program.in_loop(nodes[**u as usize].point, *l));
+            found.extend(behind.map(|u| self.place[*u as usize]));
         }
         found
     }
 
-    /// How uniform a value is for someone who uses it in a spot.
-    pub(super) fn seen_from(&self, n: u32, spot: u32) -> (Uniformity, Assumptions) {
+    /// Returns the uniformity of a value for a use at a point.
+    pub(super) fn seen_from(&self, n: u32, point: u32) -> (Uniformity, Assumptions) {
         let node = &self.graph.nodes[n as usize];
-        let mut seen = (node.over, node.assumes);
+        let mut seen = (node.uniformity, node.assumes);
         if node.shape.is_exact() && node.shape_assumes == Assumptions::NONE {
             return seen;
         }
         let mut l = self.vary[n as usize];
-        while l != NONE && !self.program.in_loop(spot, l) {
+        while l != NONE && !self.program.in_loop(point, l) {
             seen.0 = seen.0.max(self.flow.exits[l as usize]);
             seen.1 = seen.1.and(self.flow.exits_assume[l as usize]);
             l = self.program.loops[l as usize].parent;
         }
-        if let Some((over, assumes)) = self.rule_of(n, Some(spot))
-            && over < seen.0
+        if let Some((uniformity, assumes)) = self.rule_of(n, Some(point))
+            && uniformity < seen.0
         {
-            return (over, assumes);
+            return (uniformity, assumes);
         }
-        // What is known of each invocation is so in all rounds.
-        if seen.0 > node.over && node.shape.is_exact() {
-            return (node.over, node.assumes.and(node.shape_assumes));
+        // A value that is known for each invocation is the same in all iterations.
+        if seen.0 > node.uniformity && node.shape.is_exact() {
+            return (node.uniformity, node.assumes.and(node.shape_assumes));
         }
         seen
     }
 
-    /// The loop that invocations leave at different times and that makes a value differ, seen from a spot.
-    pub(super) fn left_apart(&self, n: u32, spot: u32, scope: Uniformity) -> Option<u32> {
+    /// Returns the loop that invocations leave at different times and that makes a value differ, as seen from a point.
+    pub(super) fn left_divergently(&self, n: u32, point: u32, scope: Uniformity) -> Option<u32> {
         let mut l = self.vary[n as usize];
-        while l != NONE && !self.program.in_loop(spot, l) {
+        while l != NONE && !self.program.in_loop(point, l) {
             if self.flow.exits[l as usize] > scope {
                 return Some(l);
             }
@@ -415,10 +415,10 @@ impl<'p, 'm> Solved<'p, 'm> {
 
     fn update(&mut self, n: u32) -> bool {
         let node = &self.graph.nodes[n as usize];
-        if matches!(node.kind, Kind::Fixed | Kind::Undef) || !self.live[node.spot as usize] {
+        if matches!(node.kind, Kind::Fixed | Kind::Undef) || !self.live[node.point as usize] {
             return false;
         }
-        let mut new = Value::new(Shape::Unknown);
+        let mut new = NodeValue::new(Shape::Unknown);
         if !self.evaluate(n, &mut new) {
             return false;
         }
@@ -429,46 +429,46 @@ impl<'p, 'm> Solved<'p, 'm> {
             (old, s) if *old == s => None,
             _ => Some(Shape::Unknown),
         };
-        let before = (node.over, node.assumes, node.shape_assumes);
-        node.over = node.over.max(new.over);
+        let before = (node.uniformity, node.assumes, node.shape_assumes);
+        node.uniformity = node.uniformity.max(new.uniformity);
         node.assumes = node.assumes.and(new.assumes);
         node.shape_assumes = node.shape_assumes.and(new.shape_assumes);
-        let changed = shape.is_some() || before != (node.over, node.assumes, node.shape_assumes);
+        let changed = shape.is_some() || before != (node.uniformity, node.assumes, node.shape_assumes);
         if let Some(shape) = shape {
             node.shape = shape;
         }
         changed
     }
 
-    /// What is known of a node now, if anything is: `value` comes in with nothing known. It is filled and not returned,
-    /// since to hand it on from function to function took a quarter of the time.
-    fn evaluate(&self, n: u32, value: &mut Value) -> bool {
+    /// Computes the current value of a node. `value` comes in empty; filling it instead of returning it saves a quarter
+    /// of the time.
+    fn evaluate(&self, n: u32, value: &mut NodeValue) -> bool {
         if !self.by_kind(n, value) {
             return false;
         }
-        if let Some((over, assumes)) = self.rule_of(n, None)
-            && over < value.over
+        if let Some((uniformity, assumes)) = self.rule_of(n, None)
+            && uniformity < value.uniformity
         {
-            (value.over, value.assumes) = (over, assumes);
+            (value.uniformity, value.assumes) = (uniformity, assumes);
         }
         true
     }
 
-    /// What a rule says of a node: where its loop is, or for who is in a spot.
-    fn rule_of(&self, n: u32, spot: Option<u32>) -> Option<(Uniformity, Assumptions)> {
+    /// Returns the answer of a rule about a node: behind its loop, or at a point.
+    fn rule_of(&self, n: u32, point: Option<u32>) -> Option<(Uniformity, Assumptions)> {
         if self.rules.is_empty() {
             return None;
         }
         let at = self.rules.binary_search_by_key(&n, |r| r.node).ok()?;
         let (said, behind) = self.ruled[at];
-        match (behind, spot) {
+        match (behind, point) {
             (None, None) => said,
-            (Some(l), Some(spot)) => said.filter(|_| !self.program.in_loop(spot, l)),
+            (Some(l), Some(point)) => said.filter(|_| !self.program.in_loop(point, l)),
             _ => None,
         }
     }
 
-    /// Asks all rules again; answers whether one says something else.
+    /// Evaluates all rules again; returns true if an answer changed.
     fn ask_rules(&mut self, dirty: &mut Dirty) -> bool {
         let mut changed = false;
         for i in 0..self.rules.len() {
@@ -487,17 +487,17 @@ impl<'p, 'm> Solved<'p, 'm> {
         changed
     }
 
-    fn by_kind(&self, n: u32, value: &mut Value) -> bool {
+    fn by_kind(&self, n: u32, value: &mut NodeValue) -> bool {
         let node = &self.graph.nodes[n as usize];
         match node.kind {
             Kind::Undef | Kind::Fixed => return false,
-            Kind::Max => self.graph.operands(n).for_each(|(op, _)| value.join(self.seen_from(op, node.spot))),
+            Kind::Max => self.graph.operands(n).for_each(|(op, _)| value.join(self.seen_from(op, node.point))),
             Kind::Fold(f) => self.computed(n, f, value),
             Kind::Pick => self.picked(n, value),
             Kind::Phi => return self.phi(n, value),
             Kind::Load { assumes, .. } => {
                 let Some((op, _)) = self.graph.operands(n).next() else { return false };
-                value.join(self.seen_from(op, node.spot));
+                value.join(self.seen_from(op, node.point));
                 value.assumes = value.assumes.and(assumes);
             }
             Kind::Group(g) => {
@@ -510,16 +510,16 @@ impl<'p, 'm> Solved<'p, 'm> {
 
     fn group(&self, n: u32, g: Group) -> (Uniformity, Assumptions) {
         let node = &self.graph.nodes[n as usize];
-        let mut ops = self.graph.operands(n).map(|(op, _)| self.seen_from(op, node.spot));
+        let mut ops = self.graph.operands(n).map(|(op, _)| self.seen_from(op, node.point));
         let all = ops.next().unwrap_or((Uniformity::Divergent, Assumptions::NONE));
         let named = ops.next();
-        // Who executes it together is not who came here together.
-        let apart = self.flow.spots[node.spot as usize];
+        // The invocations that execute it together need not be those that arrived together.
+        let flow = self.flow.points[node.point as usize];
         let within = |scope: Uniformity| {
-            let whole = if scope == Uniformity::Workgroup { apart == scope } else { apart <= Uniformity::Subgroup };
-            let mut assumes = self.flow.spots_assume[node.spot as usize];
-            if apart == Uniformity::Subgroup && !self.subgroup_flow {
-                assumes = assumes.and(Assumptions::MEETING);
+            let whole = if scope == Uniformity::Workgroup { flow == scope } else { flow <= Uniformity::Subgroup };
+            let mut assumes = self.flow.points_assume[node.point as usize];
+            if flow == Uniformity::Subgroup && !self.subgroup_flow {
+                assumes = assumes.and(Assumptions::RECONVERGENCE);
             }
             (if whole { scope } else { Uniformity::Divergent }, assumes)
         };
@@ -530,21 +530,21 @@ impl<'p, 'm> Solved<'p, 'm> {
             (Group::Moved, _) => all,
             (Group::Named, _) if all.0 != Uniformity::Divergent => all,
             (Group::Named, Some(who)) if who.0 != Uniformity::Divergent => {
-                let (over, assumes) = within(Uniformity::Subgroup);
-                (over, assumes.and(who.1))
+                let (uniformity, assumes) = within(Uniformity::Subgroup);
+                (uniformity, assumes.and(who.1))
             }
             (Group::Named, _) => (Uniformity::Divergent, Assumptions::NONE),
         }
     }
 
-    /// What a subgroup instruction gives where whole subgroups execute it and the operand of each is known.
-    fn gathered(&self, n: u32, value: &mut Value) {
+    /// Computes a subgroup instruction that whole subgroups execute with known operands.
+    fn gathered(&self, n: u32, value: &mut NodeValue) {
         let node = &self.graph.nodes[n as usize];
-        let spot = node.spot as usize;
+        let point = node.point as usize;
         let Some(inst) = node.inst.map(|r| self.program.module.inst(r)) else { return };
         let elects = inst.op == Op::GroupNonUniformElect;
-        let scope = inst.id(0).and_then(|s| self.program.module.def_inst(s)).and_then(|s| s.word(0));
-        let of_subgroup = scope == Some(3) && self.flow.spots[spot] <= Uniformity::Subgroup;
+        let scope = inst.scope_operand().and_then(|s| self.program.module.def_inst(s)).and_then(|s| s.literal());
+        let of_subgroup = scope == Some(3) && self.flow.points[point] <= Uniformity::Subgroup;
         if !of_subgroup || !is_computed(inst) || node.width == 0 || node.width > 32 {
             return;
         }
@@ -552,7 +552,7 @@ impl<'p, 'm> Solved<'p, 'm> {
         let (first, second) = (ops.next(), ops.next());
         let known = |of: Option<&Node>| of.is_none_or(|of| of.shape.is_exact());
         if first.into_iter().chain(second).any(|of| of.shape == Shape::Top) {
-            // It comes later.
+            // The operand is not reached yet.
             value.shape = Shape::Top;
             return;
         }
@@ -566,7 +566,13 @@ impl<'p, 'm> Solved<'p, 'm> {
             let together = &all[begin..(begin + size).min(all.len())];
             let named = second.and_then(|of| of.shape.value(l as usize));
             let operand = |l: u32| first.and_then(|of| of.shape.value(l as usize));
-            let v = Together { all: together, size: size as u32 }.gives(inst, l, node.width.into(), named, operand)?;
+            let v = ActiveLanes { all: together, size: size as u32 }.evaluate(
+                inst,
+                l,
+                node.width.into(),
+                named,
+                operand,
+            )?;
             u32::try_from(v).ok()
         };
         let lanes: Option<Vec<u32>> = all.iter().map(|l| lane(*l)).collect();
@@ -574,18 +580,18 @@ impl<'p, 'm> Solved<'p, 'm> {
         value.shape = Shape::Lanes(lanes.into()).normal();
         let operands = first.into_iter().chain(second);
         let rests = operands.fold(self.grid.subgroups(), |sum, of| sum.and(of.shape_assumes));
-        value.shape_assumes = rests.and(self.flow.spots_assume[spot]);
-        if self.flow.spots[spot] == Uniformity::Subgroup && !self.subgroup_flow {
-            value.shape_assumes = value.shape_assumes.and(Assumptions::MEETING);
+        value.shape_assumes = rests.and(self.flow.points_assume[point]);
+        if self.flow.points[point] == Uniformity::Subgroup && !self.subgroup_flow {
+            value.shape_assumes = value.shape_assumes.and(Assumptions::RECONVERGENCE);
         }
         self.by_shape(value);
     }
 
-    /// What an index chooses.
-    fn picked(&self, n: u32, value: &mut Value) {
+    /// Computes the operand that an index selects.
+    fn picked(&self, n: u32, value: &mut NodeValue) {
         let node = &self.graph.nodes[n as usize];
         for (op, _) in self.graph.operands(n) {
-            value.join(self.seen_from(op, node.spot));
+            value.join(self.seen_from(op, node.point));
             value.shape_assumes = value.shape_assumes.and(self.graph.nodes[op as usize].shape_assumes);
         }
         let shape = |op: u32| &self.graph.nodes[op as usize].shape;
@@ -604,7 +610,7 @@ impl<'p, 'm> Solved<'p, 'm> {
         self.by_shape(value);
     }
 
-    fn phi(&self, n: u32, value: &mut Value) -> bool {
+    fn phi(&self, n: u32, value: &mut NodeValue) -> bool {
         let node = &self.graph.nodes[n as usize];
         value.shape = Shape::Top;
         let (mut first, mut differ) = (None, false);
@@ -613,7 +619,7 @@ impl<'p, 'm> Solved<'p, 'm> {
             if !self.regions.taken[edge as usize] || op == n || other.kind == Kind::Undef {
                 continue;
             }
-            value.join(self.seen_from(op, node.spot));
+            value.join(self.seen_from(op, node.point));
             value.shape.meet(&other.shape);
             value.shape_assumes = value.shape_assumes.and(other.shape_assumes);
             differ |= first.is_some_and(|f| f != op);
@@ -623,26 +629,28 @@ impl<'p, 'm> Solved<'p, 'm> {
             return false;
         }
         if differ {
-            let s = node.spot as usize;
+            let s = node.point as usize;
             value.join((self.flow.joins[s], self.flow.joins_assume[s]));
         }
         self.by_shape(value);
         true
     }
 
-    fn computed(&self, n: u32, f: super::shape::Fold, value: &mut Value) {
+    fn computed(&self, n: u32, f: super::shape::Fold, value: &mut NodeValue) {
         let node = &self.graph.nodes[n as usize];
         let mut args: [Arg; 4] = [(&Shape::Unknown, Uniformity::Divergent, 0); 4];
         let mut count = 0;
         for (op, _) in self.graph.operands(n) {
             let other = &self.graph.nodes[op as usize];
-            let seen = self.seen_from(op, node.spot);
+            let seen = self.seen_from(op, node.point);
             value.join(seen);
             value.shape_assumes = value.shape_assumes.and(other.shape_assumes);
             if let Some(slot) = args.get_mut(count) {
                 let shape = match &other.shape {
-                    // Left at different times, the unknown part is another one.
-                    Shape::Offset { base, .. } if self.left_apart(op, node.spot, *base).is_some() => &Shape::Unknown,
+                    // If invocations left a loop at different times, the unknown part differs.
+                    Shape::Offset { base, .. } if self.left_divergently(op, node.point, *base).is_some() => {
+                        &Shape::Unknown
+                    }
                     s => s,
                 };
                 *slot = (shape, seen.0, u32::from(other.width));
@@ -650,62 +658,62 @@ impl<'p, 'm> Solved<'p, 'm> {
             count += 1;
         }
         let Some(args) = args.get(..count) else { return };
-        let (shape, over) = fold(&self.grid, f, u32::from(node.width), args);
+        let (shape, uniformity) = fold(&self.grid, f, u32::from(node.width), args);
         value.shape = shape;
-        if let Some(over) = over
-            && over < value.over
+        if let Some(uniformity) = uniformity
+            && uniformity < value.uniformity
         {
-            // The unknown parts are as uniform as that without the assumptions of what is known.
-            value.over = over;
+            // The unknown parts are this uniform without the assumptions of the known parts.
+            value.uniformity = uniformity;
             value.assumes = value.assumes.and(value.shape_assumes);
-            if over == Uniformity::Subgroup {
+            if uniformity == Uniformity::Subgroup {
                 value.assumes = value.assumes.and(self.grid.subgroups());
             }
         }
         self.by_shape(value);
     }
 
-    /// What the shape says may be better than what operands say.
-    fn by_shape(&self, value: &mut Value) {
-        let (over, mut assumes) = match &value.shape {
+    /// Improves the uniformity by the shape.
+    fn by_shape(&self, value: &mut NodeValue) {
+        let (uniformity, mut assumes) = match &value.shape {
             Shape::Const(_) => (Uniformity::Workgroup, value.shape_assumes),
             Shape::Lanes(v) => (self.grid.agreement(v), value.shape_assumes),
             _ => return,
         };
-        if over == Uniformity::Subgroup {
+        if uniformity == Uniformity::Subgroup {
             assumes = assumes.and(self.grid.subgroups());
         }
-        if over < value.over || (over == value.over && assumes == Assumptions::NONE) {
-            (value.over, value.assumes) = (over, assumes);
+        if uniformity < value.uniformity || (uniformity == value.uniformity && assumes == Assumptions::NONE) {
+            (value.uniformity, value.assumes) = (uniformity, assumes);
         }
     }
 }
 
-/// What is known of a value.
-struct Value {
-    over: Uniformity,
+/// The uniformity and shape of a value.
+struct NodeValue {
+    uniformity: Uniformity,
     assumes: Assumptions,
     shape: Shape,
     shape_assumes: Assumptions,
 }
 
-impl Value {
-    fn new(shape: Shape) -> Value {
+impl NodeValue {
+    fn new(shape: Shape) -> NodeValue {
         let none = Assumptions::NONE;
-        Value { over: Uniformity::Workgroup, assumes: none, shape, shape_assumes: none }
+        NodeValue { uniformity: Uniformity::Workgroup, assumes: none, shape, shape_assumes: none }
     }
 
-    fn join(&mut self, (over, assumes): (Uniformity, Assumptions)) {
-        self.over = self.over.max(over);
+    fn join(&mut self, (uniformity, assumes): (Uniformity, Assumptions)) {
+        self.uniformity = self.uniformity.max(uniformity);
         self.assumes = self.assumes.and(assumes);
     }
 }
 
-/// For each node the innermost loop from round to round of which it may change.
-fn vary(program: &Program, graph: &Graph) -> Vec<u32> {
+/// Returns for each node the innermost loop between whose iterations it may change.
+fn vary(program: &Program, graph: &ValueGraph) -> Vec<u32> {
     let count = graph.nodes.len();
     let mut vary = vec![NONE; count];
-    let own = |n: usize| program.spot(graph.nodes[n].spot).in_loop;
+    let own = |n: usize| program.point(graph.nodes[n].point).in_loop;
     for (n, v) in vary.iter_mut().enumerate() {
         let node = &graph.nodes[n];
         *v = match node.kind {
@@ -715,7 +723,7 @@ fn vary(program: &Program, graph: &Graph) -> Vec<u32> {
             _ => NONE,
         };
     }
-    // Operands of everything else come before it, but for phis.
+    // Except for phis, operands come first.
     for n in 0..count {
         let node = &graph.nodes[n];
         if !matches!(node.kind, Kind::Max | Kind::Pick | Kind::Fold(_) | Kind::Load { constant: true, .. }) {
@@ -724,7 +732,7 @@ fn vary(program: &Program, graph: &Graph) -> Vec<u32> {
         let mut deepest = vary[n];
         for (op, _) in graph.operands(n as u32) {
             let mut l = vary[op as usize];
-            while l != NONE && !program.in_loop(node.spot, l) {
+            while l != NONE && !program.in_loop(node.point, l) {
                 l = program.loops[l as usize].parent;
             }
             if l != NONE && (deepest == NONE || program.loops[l as usize].depth > program.loops[deepest as usize].depth)

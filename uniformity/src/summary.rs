@@ -1,14 +1,14 @@
-//! Large functions that need not be followed.
+//! Summaries of large functions that need not be followed.
 //!
-//! A function is *plain* if it writes nothing but variables of its own and contains nothing that invocations do
-//! together. What it returns then follows from its arguments and from what it reads, so that is as uniform as those
-//! are, whatever happens inside. Small functions are followed all the same, as that says more.
+//! A function can be summarized if it writes no variables except its own and has no instructions that invocations
+//! execute together. Its result depends on its arguments and its reads only, so it is as uniform as those are. Small
+//! functions are followed anyway, which tells more.
 
-use super::layout::Layouts;
+use super::leaves::LeafLayouts;
 use super::memory::UNKNOWN_CLASS;
 use super::memory::{Writes, root};
 use super::shape::Grid;
-use super::{Assumptions, Uniformity, source};
+use super::{Assumptions, Uniformity, inputs};
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{ExtSet, ExtSets};
 use coop_ir::entry::CallGraph;
@@ -19,26 +19,26 @@ use coop_ir::{Function, Id, Inst, Module};
 /// Functions with fewer instructions are followed.
 const SMALL: usize = 120;
 
-/// What a plain function reads besides its arguments.
+/// The uniformity of what a function reads besides its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Summary {
-    pub(super) over: Uniformity,
+    pub(super) uniformity: Uniformity,
     pub(super) assumes: Assumptions,
     size: usize,
 }
 
-/// What summaries are made from.
+/// The analyses from which summaries are made.
 pub(super) struct Summarizer<'a> {
     pub(super) module: &'a Module,
     pub(super) calls: &'a CallGraph,
-    pub(super) layouts: &'a Layouts,
+    pub(super) layouts: &'a LeafLayouts,
     pub(super) decorations: &'a Decorations,
     pub(super) writes: &'a Writes,
     pub(super) sets: &'a ExtSets,
 }
 
 impl Summarizer<'_> {
-    /// For each function its summary, if it is plain and large. `recursive` functions have none.
+    /// Returns the summary of each function that is large and can be summarized. `recursive` functions have none.
     pub(super) fn run(&self, recursive: &[usize]) -> Vec<Option<Summary>> {
         let count = self.module.functions.len();
         let mut all: Vec<Option<Summary>> = vec![None; count];
@@ -66,7 +66,7 @@ impl Summarizer<'_> {
 
     fn function(&self, f: &Function, callees: &[Option<Summary>]) -> Option<Summary> {
         let none = Assumptions::NONE;
-        let mut summary = Summary { over: Uniformity::Workgroup, assumes: none, size: 0 };
+        let mut summary = Summary { uniformity: Uniformity::Workgroup, assumes: none, size: 0 };
         if f.blocks.is_empty() {
             return None;
         }
@@ -81,7 +81,7 @@ impl Summarizer<'_> {
         self.module.type_of(pointer).and_then(|t| self.layouts.storage(t))
     }
 
-    /// `None` if an instruction is not one of a plain function.
+    /// Adds an instruction; `None` if a function with it can't be summarized.
     fn add(&self, inst: &Inst, callees: &[Option<Summary>], out: &mut Summary) -> Option<()> {
         if inst.opaque || inst.ty.is_some_and(|t| self.layouts.matrix(t).is_some()) {
             return None;
@@ -89,15 +89,15 @@ impl Summarizer<'_> {
         match inst.op {
             Op::Load => self.read(inst, inst.accessed()?, out),
             Op::Store => {
-                let to = root(self.module, inst.id(0)?)?;
+                let to = root(self.module, inst.accessed()?)?;
                 let own = self.class(to) == Some(StorageClass::Function);
                 own.then_some(())
             }
             Op::FunctionCall => {
-                let callee = self.calls.function(inst.id(0)?)?;
+                let callee = self.calls.function(inst.callee()?)?;
                 let summary = callees[callee]?;
-                // What it stores through pointers would be ours.
-                out.over = out.over.max(summary.over);
+                // The callee would store through pointers into variables of the caller.
+                out.uniformity = out.uniformity.max(summary.uniformity);
                 out.assumes = out.assumes.and(summary.assumes);
                 out.size += summary.size;
                 Some(())
@@ -107,24 +107,10 @@ impl Summarizer<'_> {
                 let known = self.sets.of(inst) != ExtSet::Other;
                 (known && !pointer).then_some(())
             }
-            Op::Variable
-            | Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::PtrAccessChain
-            | Op::InBoundsPtrAccessChain
-            | Op::Phi
-            | Op::Undef
-            | Op::Nop
-            | Op::Line
-            | Op::NoLine
-            | Op::SelectionMerge
-            | Op::LoopMerge
-            | Op::Branch
-            | Op::BranchConditional
-            | Op::Switch
-            | Op::Return
-            | Op::ReturnValue
-            | Op::Unreachable => Some(()),
+            Op::Variable | Op::Phi | Op::Undef | Op::Nop => Some(()),
+            // Control flow within the function.
+            Op::SelectionMerge | Op::LoopMerge | Op::Return | Op::ReturnValue | Op::Unreachable => Some(()),
+            op if op.is_branch() || op.is_typed_access_chain() || op.is_line() => Some(()),
             op => (op.is_pure() || op.is_image_sample()).then_some(()),
         }
     }
@@ -133,18 +119,18 @@ impl Summarizer<'_> {
         let class = self.class(pointer).unwrap_or(UNKNOWN_CLASS);
         let from = root(self.module, pointer);
         match class {
-            // A variable of its own, or what an argument points to.
+            // A variable of its own, or one that an argument points to.
             StorageClass::Function => Some(()),
             StorageClass::Input => {
-                let all = source::all(self.module, self.decorations, from?)?;
-                // Nothing is known of the workgroup here, so this says less than is known later.
+                let all = inputs::all(self.module, self.decorations, from?)?;
+                // The size of the workgroup is not known here, so this is less than is known later.
                 let grid = Grid::new(None, None, true);
-                let over = all.into_iter().map(|(number, c)| source::built_in(&grid, number, c).over).max();
-                out.over = out.over.max(over.unwrap_or(Uniformity::Divergent));
+                let uniformity = all.into_iter().map(|(number, c)| inputs::built_in(&grid, number, c).uniformity).max();
+                out.uniformity = out.uniformity.max(uniformity.unwrap_or(Uniformity::Divergent));
                 Some(())
             }
             _ => {
-                let access = self.writes.habits.access(self.module, self.decorations, inst, pointer);
+                let access = self.writes.load_modes.access(self.module, self.decorations, inst, pointer);
                 let reading = self.writes.reading(self.module, self.decorations, (class, from), access);
                 out.assumes = out.assumes.and(reading.assumes()?);
                 Some(())

@@ -1,11 +1,12 @@
-//! Degrees of values and blocks, row by row: `docs/uniformity.md` has the table.
+//! The uniformity of values and blocks, row by row: `docs/uniformity.md` has the table.
 
 use Uniformity::{Divergent, Subgroup, Workgroup};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::{Id, Module, text};
 use coop_uniformity::{Analysis, Analyzer, Assumption, Options, Refusal, Uniformity};
 
-/// What all modules here have: `%index`, `%lane` and so on are built-ins, `%n` is unknown and uniform, `%d` differs.
+/// Returns a module with the given body. `%index`, `%lane` and so on are built-ins, `%n` is unknown and uniform, `%d`
+/// differs.
 fn module(size: &str, body: &str) -> Module {
     let source = format!(
         "OpCapability Shader
@@ -107,16 +108,16 @@ fn analyze(module: &Module, subgroup: Option<u32>) -> Analysis {
         let options = Options { subgroup_size: subgroup, facts, ..Options::default() };
         analyzer.analyze(&entry, options).expect("it can be analysed")
     };
-    // Values that decide nothing are looked at only if they are asked for, which changes nothing about the others.
+    // Values that are not needed are analyzed only on request, which does not change the others.
     let (whole, part) = (ask(true), ask(false));
-    assert_eq!(whole.doubts, part.doubts);
+    assert_eq!(whole.divergences, part.divergences);
     assert_eq!(whole.assumed, part.assumed);
     whole
 }
 
 const SIZE: &str = "OpExecutionMode %main LocalSize 16 8 1";
 
-/// The degree of `%900` in a workgroup of 16 x 8 with subgroups of 32.
+/// Returns the uniformity of `%900` in a workgroup of 16 x 8 with subgroups of 32.
 fn degree(body: &str) -> Uniformity {
     analyze(&module(SIZE, body), Some(32)).value(Id::new(900).expect("not 0"))
 }
@@ -183,7 +184,7 @@ fn values() {
     }
 }
 
-/// A selection on `{condition}` that stores 1 or 2, and a phi.
+/// Returns a selection on `condition` that stores 1 or 2, with a phi.
 fn selection(condition: &str) -> String {
     format!(
         "%c = {condition}
@@ -205,12 +206,12 @@ fn joins() {
     assert_eq!(degree(&selection("OpULessThan %bool %n %c2")), Workgroup);
     assert_eq!(degree(&selection("OpULessThan %bool %sub %c2")), Subgroup);
     assert_eq!(degree(&selection("OpULessThan %bool %d %c2")), Divergent);
-    // Always the first.
+    // The condition is always true.
     assert_eq!(degree(&selection("OpULessThan %bool %lane %c64")), Workgroup);
     assert_eq!(degree(&selection("OpULessThan %bool %index %c264")), Workgroup);
 }
 
-/// A loop of `{bound}` rounds at most, left early where `{condition}`.
+/// Returns a loop that runs while `condition` holds.
 fn repetition(condition: &str) -> String {
     format!(
         "OpBranch %h
@@ -233,18 +234,18 @@ fn repetition(condition: &str) -> String {
 }
 
 #[test]
-fn what_a_loop_leaves_behind() {
+fn values_behind_a_loop() {
     let left =
         |condition: &str, value: &str| degree(&format!("{}\n%900 = OpIAdd %uint {value} %c1", repetition(condition)));
     assert_eq!(left("OpULessThan %bool %i %n", "%i"), Workgroup);
     assert_eq!(left("OpULessThan %bool %i %sub", "%i"), Subgroup);
     assert_eq!(left("OpULessThan %bool %i %d", "%i"), Divergent);
-    // It does not change from round to round.
+    // The value does not change between iterations.
     assert_eq!(left("OpULessThan %bool %i %d", "%same"), Workgroup);
 }
 
 #[test]
-fn inside_of_a_loop_a_round_is_a_round() {
+fn values_inside_of_a_loop() {
     let body = repetition("OpULessThan %bool %i %d").replace("%inside =", "%900 =");
     assert_eq!(degree(&body), Workgroup);
 }
@@ -260,14 +261,14 @@ fn blocks() {
 }
 
 #[test]
-fn sizes_that_are_not_known() {
+fn unknown_sizes() {
     let of =
         |size: &str, subgroup, body: &str| analyze(&module(size, body), subgroup).value(Id::new(900).expect("not 0"));
     let halves = "%900 = OpUDiv %uint %index %c16";
     assert_eq!(of(SIZE, Some(16), halves), Subgroup);
     assert_eq!(of(SIZE, Some(8), halves), Subgroup);
     assert_eq!(of(SIZE, Some(64), halves), Divergent);
-    // A workgroup of one invocation agrees about everything.
+    // Everything is uniform over a workgroup of one invocation.
     let single = "OpExecutionMode %main LocalSize 1 1 1";
     assert_eq!(of(single, Some(32), "%900 = OpUDiv %uint %index %c32"), Workgroup);
     assert_eq!(of(single, Some(32), "%900 = OpCompositeExtract %uint %id3 1"), Workgroup);
@@ -275,7 +276,7 @@ fn sizes_that_are_not_known() {
 }
 
 #[test]
-fn what_is_not_analysed() {
+fn entry_points_without_a_function() {
     let m = module(SIZE, "%900 = OpCopyObject %uint %n");
     let constants = Constants::new(&m, &Specialization::new());
     let analyzer = Analyzer::new(&m, &constants);
@@ -284,19 +285,19 @@ fn what_is_not_analysed() {
     assert_eq!(analyzer.analyze(&entry, Options::default()).err(), Some(Refusal::NoFunction));
 }
 
-/// What the instructions rest on that must be executed together; nothing is doubted.
+/// Returns the assumptions of the instructions that must be executed together; there are no divergences.
 fn assumed(size: &str, body: &str) -> Vec<Assumption> {
     let analysis = analyze(&module(size, body), Some(32));
-    assert!(analysis.doubts.is_empty(), "{:?}", analysis.doubts);
+    assert!(analysis.divergences.is_empty(), "{:?}", analysis.divergences);
     let mut all: Vec<Assumption> = analysis.assumed.iter().map(|a| a.0).collect();
     all.sort_unstable();
     all.dedup();
     all
 }
 
-/// Subgroups go different ways; what one finds out there together is as right as it is together.
+/// The workgroup diverges by subgroup. A reduction within a subgroup is still right if the subgroup stays together.
 #[test]
-fn what_parted_subgroups_do_together_rests_on_their_meeting() {
+fn diverged_subgroups_rest_on_reconvergence() {
     let body = "OpStore %var %c1
         %c = OpULessThan %bool %sub %c2
         OpSelectionMerge %m None
@@ -315,7 +316,7 @@ fn what_parted_subgroups_do_together_rests_on_their_meeting() {
     }
 }
 
-/// Functions that call the next one twice, so many that the calls are not followed to the end; the last has `{body}`.
+/// Returns functions that call the next one twice, too many to follow all calls; the last has `body`.
 fn tower(body: &str) -> String {
     let calls = |n: u32| format!("%l{n}a = OpFunctionCall %void %f{n}\n%l{n}b = OpFunctionCall %void %f{n}\n");
     let function = |n: u32, body: &str| {
@@ -324,8 +325,8 @@ fn tower(body: &str) -> String {
     (0..40).map(|n| function(n, &calls(n + 1))).chain([function(40, body)]).collect()
 }
 
-/// A call that is not followed writes whatever it could: what was read of shared memory behind it is no more known to
-/// be what all read than if the write stood there.
+/// A call that is not followed may write anything, so a read of shared memory behind it is as uncertain as if the write
+/// stood there.
 #[test]
 fn calls_that_are_not_followed_may_write() {
     let read = |call: &str, last: &str| {
@@ -350,13 +351,13 @@ fn calls_that_are_not_followed_may_write() {
 }
 
 #[test]
-fn what_is_asked() {
+fn entry_points_with_collectives() {
     let asked = |body: &str| {
         let m = module(SIZE, body);
         let constants = Constants::new(&m, &Specialization::new());
         let analyzer = Analyzer::new(&m, &constants);
         let entry = analyzer.entry_points().remove(0);
-        (analyzer.is_asked(&entry), analyzer.is_recursive(&entry))
+        (analyzer.has_collectives(&entry), analyzer.is_recursive(&entry))
     };
     assert_eq!(asked("%900 = OpCopyObject %uint %n"), (false, false));
     assert_eq!(asked("OpControlBarrier %c2 %c2 %c264"), (true, false));

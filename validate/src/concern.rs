@@ -1,15 +1,16 @@
-//! Whether a module is about cooperative matrices at all.
+//! Decides whether a module is about cooperative matrices at all.
 //!
-//! It is if it has an instruction for them, or declares a capability or an extension for them, of any of the extensions. The
-//! answer is the same for the words of a file, which need not be read then, and for the module that was read.
+//! It is if it has an instruction for them, or declares a capability or an extension for them, of any of the
+//! extensions. The answer is the same for the words of a file, which need not be read then, and for the module that was
+//! read.
 
 use coop_ir::extensions::{is_matrix_capability, is_matrix_extension};
 use coop_ir::spv::Capability;
 use coop_ir::{Module, Op, binary};
 
-/// Returns whether the words of a file are a module that is not about cooperative matrices, so that there is no need to
-/// read it. What may be no module is answered with `false`: reading it tells what is wrong. That is where the words are no
-/// list of instructions, where it does not have one memory model, and where a function has no end.
+/// Returns true if the words of a file are a module without cooperative matrices, which need not be read. Returns
+/// `false` for words that may not be a module, so that reading it reports the problem: if they are not a list of
+/// instructions, if there is not exactly one memory model, or if a function has no end.
 pub fn has_no_matrices(bytes: &[u8]) -> bool {
     if bytes.len() < 20 || !bytes.len().is_multiple_of(4) || !binary::is_binary(bytes) {
         return false;
@@ -32,8 +33,8 @@ pub fn has_no_matrices(bytes: &[u8]) -> bool {
     models == 1 && !in_function
 }
 
-/// Returns whether anything in the module is about cooperative matrices, of any extension. Modules without any are answered
-/// without a single table being built.
+/// Returns true if the module uses cooperative matrices, of any extension. For modules without matrices no table is
+/// built.
 pub fn concerns_matrices(module: &Module) -> bool {
     module.all().any(|r| {
         let inst = module.inst(r);

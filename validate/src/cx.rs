@@ -1,4 +1,4 @@
-//! What the rules ask about a module, computed once.
+//! The facts about a module that the rules use, computed once.
 
 use crate::env::TargetEnv;
 use crate::matrix::{MatrixType, NvMatrix};
@@ -15,47 +15,47 @@ use coop_ir::{Id, IdMap, Inst, InstRef, Module, Op, spv};
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-/// How a type, or the type of a value, has to do with matrices.
+/// The class of a type, or of the type of a value, with respect to matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Class {
-    /// It is a matrix of SPV_KHR_cooperative_matrix.
+pub(crate) enum TypeClass {
+    /// A matrix of SPV_KHR_cooperative_matrix.
     Matrix,
-    /// It is a matrix of SPV_NV_cooperative_matrix.
+    /// A matrix of SPV_NV_cooperative_matrix.
     MatrixNv,
-    /// It is an array or a struct with a matrix somewhere inside.
+    /// An array or a struct with a matrix somewhere inside.
     Holder,
-    /// It points to one of these.
+    /// A pointer to one of these.
     Pointer,
-    /// It is a tensor layout.
+    /// A tensor layout.
     Layout,
-    /// It is a tensor view.
+    /// A tensor view.
     View,
-    /// It is an array or a struct with a layout or view somewhere inside, and no matrix.
+    /// An array or a struct with a layout or view somewhere inside, and no matrix.
     TensorHolder,
-    /// It points to one of these three.
+    /// A pointer to one of these three.
     TensorPointer,
 }
 
-impl Class {
-    /// Of what has something of this class inside.
-    fn around(self) -> Option<Class> {
+impl TypeClass {
+    /// Returns the class of a composite with something of this class inside.
+    fn around(self) -> Option<TypeClass> {
         match self {
-            Class::Matrix | Class::MatrixNv | Class::Holder => Some(Class::Holder),
-            Class::Layout | Class::View | Class::TensorHolder => Some(Class::TensorHolder),
-            Class::Pointer | Class::TensorPointer => None,
+            TypeClass::Matrix | TypeClass::MatrixNv | TypeClass::Holder => Some(TypeClass::Holder),
+            TypeClass::Layout | TypeClass::View | TypeClass::TensorHolder => Some(TypeClass::TensorHolder),
+            TypeClass::Pointer | TypeClass::TensorPointer => None,
         }
     }
 
-    /// Of a pointer to something of this class.
-    fn pointer(self) -> Option<Class> {
+    /// Returns the class of a pointer to something of this class.
+    fn pointer(self) -> Option<TypeClass> {
         match self.around()? {
-            Class::Holder => Some(Class::Pointer),
-            _ => Some(Class::TensorPointer),
+            TypeClass::Holder => Some(TypeClass::Pointer),
+            _ => Some(TypeClass::TensorPointer),
         }
     }
 }
 
-/// The capabilities of a module, those that others imply included.
+/// The capabilities of a module, including implied ones.
 #[derive(Debug, Default)]
 pub(crate) struct Capabilities(Vec<Capability>);
 
@@ -73,7 +73,7 @@ impl Capabilities {
     }
 }
 
-/// A module and what is known of it.
+/// A module with its tables.
 pub(crate) struct Cx<'a> {
     pub(crate) module: &'a Module,
     cfgs: &'a Cfgs,
@@ -82,11 +82,11 @@ pub(crate) struct Cx<'a> {
     pub(crate) env: TargetEnv,
     /// True if the addressing model is Logical.
     pub(crate) logical: bool,
-    /// Globals (types, constants, variables) that have to do with matrices, in file order.
+    /// Globals (types, constants, variables) that involve matrices, in file order.
     pub(crate) globals: Vec<InstRef>,
-    /// Instructions of functions that have to do with matrices, in file order.
+    /// Instructions of functions that involve matrices, in file order.
     pub(crate) body: Vec<InstRef>,
-    /// By function, where its own begin in `body`.
+    /// For each function, the index of its first instruction in `body`.
     body_starts: Vec<u32>,
     /// The `OpCapability` and the `OpExtension` instructions.
     pub(crate) declared: Vec<InstRef>,
@@ -95,15 +95,15 @@ pub(crate) struct Cx<'a> {
     pub(crate) entry_calls: Vec<(InstRef, Id)>,
     entry_functions: Vec<Id>,
     /// Instructions with execution or memory scopes, in file order.
-    pub(crate) synchronising: Vec<InstRef>,
-    /// Of types and of values: their ids don't overlap.
-    classes: IdMap<Class>,
-    /// Types, ascending, and their places in `matrices`: few.
+    pub(crate) synchronizing: Vec<InstRef>,
+    /// The classes of types and of values, whose ids do not overlap.
+    classes: IdMap<TypeClass>,
+    /// Types, ascending, and their indices in `matrices`: few.
     matrix_index: Vec<(Id, u32)>,
     matrices: Vec<CoopMatView>,
-    /// Those of SPV_NV_cooperative_matrix; few, and mostly none.
+    /// The types of SPV_NV_cooperative_matrix; most modules have none.
     nv_matrices: Vec<NvMatrix>,
-    /// True if anything is decorated to transpose.
+    /// True if there is a transposing decoration.
     has_transpose: bool,
     /// True if there is a type or an instruction of SPV_NV_cooperative_matrix.
     has_nv1: bool,
@@ -124,8 +124,7 @@ impl<'a> Cx<'a> {
             constants: Constants::new(module, &options.specialization),
             capabilities: Capabilities::new(module),
             env: options.env.unwrap_or_else(|| TargetEnv::of(module)),
-            logical: module.globals_with(Op::MemoryModel).next().and_then(|r| module.inst(r).word(0))
-                == Some(AddressingModel::Logical.0),
+            logical: module.memory_model().is_some_and(|(addressing, _)| addressing == AddressingModel::Logical),
             globals: Vec::new(),
             body: Vec::new(),
             body_starts: Vec::with_capacity(module.functions.len()),
@@ -136,7 +135,7 @@ impl<'a> Cx<'a> {
                 .globals_with(Op::EntryPoint)
                 .filter_map(|r| module.inst(r).entry_function())
                 .collect(),
-            synchronising: Vec::new(),
+            synchronizing: Vec::new(),
             classes: module.id_map(),
             matrix_index: Vec::new(),
             matrices: Vec::new(),
@@ -155,7 +154,7 @@ impl<'a> Cx<'a> {
         cx.matrix_index.sort_unstable();
         for f in &module.functions {
             cx.body_starts.push(cx.body.len() as u32);
-            // A label has to do with nothing.
+            // Labels are irrelevant.
             f.lead.iter().chain([&f.def]).chain(&f.params).for_each(|r| cx.classify_body(*r));
             for b in &f.blocks {
                 b.lead.iter().for_each(|r| cx.classify_body(*r));
@@ -166,8 +165,8 @@ impl<'a> Cx<'a> {
         cx
     }
 
-    /// One pass in file order: what a type is made of stands before it, and a cycle through forward pointers adds
-    /// nothing, since a matrix can't be reached by way of memory.
+    /// One pass in file order: a type comes after its parts, and a cycle through forward pointers adds nothing, since a
+    /// matrix can't be reached through memory.
     fn classify_global(&mut self, r: InstRef) {
         let inst = self.module.inst(r);
         let Some(result) = inst.result else {
@@ -187,26 +186,26 @@ impl<'a> Cx<'a> {
                     self.matrix_index.push((result, self.matrices.len() as u32));
                     self.matrices.push(view);
                 }
-                Some(Class::Matrix)
+                Some(TypeClass::Matrix)
             }
             Op::TypeCooperativeMatrixNV => {
                 self.has_nv1 = true;
                 self.nv_matrices.extend(NvMatrix::of(self.module, &self.constants, inst));
-                Some(Class::MatrixNv)
+                Some(TypeClass::MatrixNv)
             }
             Op::TypeFloat => {
                 self.has_small_floats |= inst.operands.len() > 1;
                 None
             }
-            Op::TypeTensorLayoutNV => Some(Class::Layout),
-            Op::TypeTensorViewNV => Some(Class::View),
+            Op::TypeTensorLayoutNV => Some(TypeClass::Layout),
+            Op::TypeTensorViewNV => Some(TypeClass::View),
             Op::TypeArray | Op::TypeRuntimeArray => inst.id(0).and_then(|e| self.class(e)?.around()),
-            // A matrix counts for more than a layout beside it.
+            // A matrix takes precedence over a layout beside it.
             Op::TypeStruct => {
                 let mut inside = inst.ids().filter_map(|m| self.class(m)?.around());
                 let first = inside.next();
-                if first == Some(Class::TensorHolder) && inside.any(|c| c == Class::Holder) {
-                    Some(Class::Holder)
+                if first == Some(TypeClass::TensorHolder) && inside.any(|c| c == TypeClass::Holder) {
+                    Some(TypeClass::Holder)
                 } else {
                     first
                 }
@@ -232,12 +231,12 @@ impl<'a> Cx<'a> {
         self.classify_inst(r);
     }
 
-    /// The same where most instructions are: a call for each would take a tenth of the time.
+    /// Does the same for the most frequent case: a call for each would take a tenth of the time.
     #[inline(always)]
     fn classify_inst(&mut self, r: InstRef) {
         let inst = self.module.inst(r);
         let own = inst.ty.and_then(|t| self.class(t));
-        // The result of OpFunction is no value.
+        // The result of OpFunction is not a value.
         if let (Some(class), Some(result)) = (own, inst.result)
             && inst.op != Op::Function
         {
@@ -248,7 +247,7 @@ impl<'a> Cx<'a> {
             self.has_nv1 |= inst.op.is_nv_matrix_op();
             self.has_tensors |=
                 matches!(inst.op, Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV)
-                    || own == Some(Class::Layout);
+                    || own == Some(TypeClass::Layout);
             self.body.push(r);
         }
         if inst.op == Op::FunctionCall || inst.op.is_matrix_op() {
@@ -256,23 +255,23 @@ impl<'a> Cx<'a> {
             self.entry_calls.extend(entry.map(|e| (r, e)));
         }
         if inst.op.has_scopes() {
-            self.synchronising.push(r);
+            self.synchronizing.push(r);
         }
     }
 
-    /// Returns true if a call is one of a function whose type has matrices.
+    /// Returns true if the type of the called function has matrices.
     fn takes_matrices(&self, call: &Inst) -> bool {
-        let function = call.id(0).and_then(|f| self.module.def_inst(f)).filter(|f| f.op == Op::Function);
+        let function = call.callee().and_then(|f| self.module.def_inst(f)).filter(|f| f.op == Op::Function);
         let ty = function.and_then(|f| f.function_type()).and_then(|t| self.module.def_inst(t));
         ty.is_some_and(|t| t.ids().any(|o| self.class(o).is_some()))
     }
 
-    /// The graphs of functions that were made already.
+    /// Returns the graphs of functions that exist already.
     pub(crate) fn cfgs(&self) -> &'a Cfgs {
         self.cfgs
     }
 
-    /// The graph of a function, by its place in the module.
+    /// Returns the graph of a function, by its index in the module.
     pub(crate) fn cfg(&self, function: usize) -> Cow<'a, Cfg> {
         match self.cfgs.get(self.module, function) {
             Some(cfg) => Cow::Borrowed(cfg),
@@ -280,7 +279,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Returns true if branches that constants decide go past an instruction of a function.
+    /// Returns true if constants decide branches so that an instruction of a function is never executed.
     pub(crate) fn is_never_executed(&self, r: InstRef) -> bool {
         let place = |f: usize| {
             let block = self.module.functions[f].blocks.iter().position(|b| b.insts.contains(&r))?;
@@ -294,19 +293,19 @@ impl<'a> Cx<'a> {
         self.module.inst(r)
     }
 
-    /// Of a type, or of a value.
-    pub(crate) fn class(&self, id: Id) -> Option<Class> {
+    /// Returns the class of a type, or of a value.
+    pub(crate) fn class(&self, id: Id) -> Option<TypeClass> {
         self.classes.get(id).copied()
     }
 
-    /// The matrix type `ty`.
+    /// Returns the matrix type `ty`.
     pub(crate) fn matrix(&self, ty: Id) -> Option<&CoopMatView> {
         let behind = self.matrix_index.partition_point(|(id, _)| *id <= ty);
         let (id, at) = *self.matrix_index.get(behind.checked_sub(1)?)?;
         self.matrices.get(at as usize).filter(|_| id == ty)
     }
 
-    /// The matrix type of `value`.
+    /// Returns the matrix type of `value`.
     pub(crate) fn matrix_of(&self, value: Id) -> Option<&CoopMatView> {
         self.matrix(self.module.type_of(value)?)
     }
@@ -321,12 +320,12 @@ impl<'a> Cx<'a> {
         self.matrix_type(self.module.type_of(value)?)
     }
 
-    /// Every matrix type.
+    /// Returns every matrix type.
     pub(crate) fn matrices(&self) -> &[CoopMatView] {
         &self.matrices
     }
 
-    /// The type `ty` of a matrix of SPV_NV_cooperative_matrix.
+    /// Returns the type `ty` of a matrix of SPV_NV_cooperative_matrix.
     pub(crate) fn nv_matrix(&self, ty: Id) -> Option<&NvMatrix> {
         self.nv_matrices.iter().find(|m| m.id == ty)
     }
@@ -336,12 +335,12 @@ impl<'a> Cx<'a> {
         self.has_small_floats
     }
 
-    /// Every type of SPV_NV_cooperative_matrix.
+    /// Returns every type of SPV_NV_cooperative_matrix.
     pub(crate) fn nv_matrices(&self) -> &[NvMatrix] {
         &self.nv_matrices
     }
 
-    /// Returns true if there is anything of SPV_NV_cooperative_matrix.
+    /// Returns true if the module uses SPV_NV_cooperative_matrix.
     pub(crate) fn has_nv1(&self) -> bool {
         self.has_nv1
     }
@@ -353,24 +352,23 @@ impl<'a> Cx<'a> {
 
     /// Returns true if the module declares a capability itself.
     pub(crate) fn declares(&self, capability: Capability) -> bool {
-        self.declared.iter().any(|r| self.inst(*r).word(0) == Some(capability.0))
+        self.declared.iter().any(|r| self.inst(*r).declared_capability() == Some(capability))
     }
 
-    /// The instructions of a function that have to do with matrices, in file order.
+    /// Returns the instructions of a function that involve matrices, in file order.
     pub(crate) fn body_of(&self, function: usize) -> &[InstRef] {
         let start = |f: usize| self.body_starts.get(f).map_or(self.body.len(), |s| *s as usize);
         &self.body[start(function)..start(function + 1)]
     }
 
-    /// Returns true if an instruction is decorated to exchange rows and columns
-    /// (SPV_EXT_cooperative_matrix_maintenance1).
+    /// Returns true if an instruction has the transposing decoration (SPV_EXT_cooperative_matrix_maintenance1).
     pub(crate) fn transposes(&self, at: InstRef) -> bool {
         let decorated =
             |id| self.decorations().of(id).any(|d| d.decoration == spv::Decoration::CooperativeMatrixTransposeEXT);
         self.has_transpose && self.inst(at).result.is_some_and(decorated)
     }
 
-    /// Returns true if anything is decorated to exchange rows and columns.
+    /// Returns true if there is a transposing decoration.
     pub(crate) fn has_transpose(&self) -> bool {
         self.has_transpose
     }
@@ -380,32 +378,32 @@ impl<'a> Cx<'a> {
         self.has_tensors
     }
 
-    /// Names and decorations; collected when first asked for.
+    /// Returns names and decorations, which are collected on first use.
     pub(crate) fn decorations(&self) -> &Decorations {
         self.decorations.get_or_init(|| Decorations::new(self.module))
     }
 
-    /// Who calls whom; collected when first asked for.
+    /// Returns the call graph, which is made on first use.
     pub(crate) fn calls(&self) -> &CallGraph {
         self.calls.get_or_init(|| CallGraph::new(self.module))
     }
 
-    /// The entry points; collected when first asked for.
+    /// Returns the entry points, which are collected on first use.
     pub(crate) fn entries(&self) -> &[EntryPoint] {
         self.entries.get_or_init(|| entry_points(self.module, self.decorations()))
     }
 
-    /// Returns true if `id` is defined as something that is no value: a type, a set of extended instructions.
-    pub(crate) fn is_no_value(&self, id: Id) -> bool {
+    /// Returns true if `id` is defined, and not as a value: a type, a set of extended instructions.
+    pub(crate) fn is_not_a_value(&self, id: Id) -> bool {
         self.module.def_inst(id).is_some_and(|d| d.ty.is_none() && d.op.info().is_some())
     }
 
-    /// Where `id` is defined.
+    /// Returns the definition of `id`.
     pub(crate) fn def(&self, id: Id) -> Option<InstRef> {
         self.module.def(id)
     }
 
-    /// Where the type of a matrix is declared.
+    /// Returns the declaration of a matrix's type.
     pub(crate) fn decl(&self, matrix: &CoopMatView) -> Option<InstRef> {
         self.module.def(matrix.ty.id)
     }
@@ -418,7 +416,7 @@ impl<'a> Cx<'a> {
         scalar(self.module, ty)
     }
 
-    /// What kind of thing a value's type is, in words: `f16 16x16 A`, `u32`, `v4 of f32`.
+    /// Returns a description of a value's type: `f16 16x16 A`, `u32`, `v4 of f32`.
     pub(crate) fn describe_value(&self, value: Id) -> String {
         match self.module.type_of(value) {
             Some(ty) => self.describe(ty),
@@ -430,7 +428,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// A type in words.
+    /// Returns a description of a type.
     pub(crate) fn describe(&self, ty: Id) -> String {
         if let Some(m) = self.matrix(ty) {
             return m.to_string();
@@ -461,7 +459,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// A constant as a number with the sign of its type.
+    /// Returns a constant as a number with the sign of its type.
     pub(crate) fn signed(&self, id: Id, bits: u64) -> i64 {
         match self.module.type_of(id).and_then(|t| self.scalar(t)) {
             Some(Scalar::Int { width: width @ 1..=63, signed: true }) => {
@@ -476,12 +474,13 @@ impl<'a> Cx<'a> {
         self.constants.get(id)
     }
 
-    /// Returns whether two constants are equal.
+    /// Returns true if two constants are equal.
     pub(crate) fn equal(&self, a: Id, b: Id) -> Verdict {
         if a == b { Verdict::Holds } else { self.constants.compare(a, b).into() }
     }
 
-    /// Why `id` is not a constant instruction of a 32-bit integer type, or `None` if it is.
+    /// Returns the reason for which `id` is not a constant instruction of a 32-bit integer type, or `None` if it is
+    /// one.
     pub(crate) fn not_const_u32(&self, id: Id) -> Option<String> {
         let Some(inst) = self.module.def_inst(id) else { return Some("nothing defines it".into()) };
         if !inst.op.is_constant() {

@@ -1,15 +1,16 @@
-//! What can't be seen in a module: rules about a run of it, and rules about something else.
+//! Rules that can't be checked in a module: rules about a run of it, and rules about something else.
 //!
-//! The interpreter behind `coopcheck --run` finds the first kind and reports it under the ids given here.
+//! The interpreter behind `coopcheck --run` finds violations of the first kind and reports them under the ids given
+//! here.
 
 /// A rule that only a run can check.
 #[derive(Debug)]
 pub struct Dynamic {
     /// `run-` and the interpreter's name for it.
     pub id: &'static str,
-    /// What breaking it means, in one line.
+    /// The defect, in one line.
     pub summary: &'static str,
-    /// What is looked at, and what of it rules already see in the module.
+    /// The condition, and the part of it that other rules check in the module.
     pub docs: &'static str,
     /// The Vulkan valid-usage identifiers that it covers.
     pub vuids: &'static [&'static str],
@@ -179,7 +180,7 @@ pub static DYNAMIC: &[Dynamic] = &[
     },
 ];
 
-/// Rules of the digest that are not about modules, or that nobody can check: each with why.
+/// Rules of the digest that are not about modules, or that can't be checked, with the reason.
 pub static ELSEWHERE: &[(&str, &str)] = &[
     ("khr.ls-optional-order", "an operand where another should be is not readable as an instruction: exit status 2"),
     (
@@ -213,7 +214,7 @@ pub static ELSEWHERE: &[(&str, &str)] = &[
     ("vkapi.flex-empty", "about what a driver answers, not a module"),
 ];
 
-/// The rules of a run that an id, a VUID (also the end of one) or a digest id names.
+/// Returns the rules of a run with an id, a VUID (or its end) or a digest id.
 pub fn search(text: &str) -> Vec<&'static Dynamic> {
     let is_vuid = |v: &str| v == text || (text.len() >= 5 && v.strip_suffix(text).is_some_and(|s| s.ends_with('-')));
     DYNAMIC.iter().filter(|d| d.id == text || d.digest.contains(&text) || d.vuids.iter().any(|v| is_vuid(v))).collect()

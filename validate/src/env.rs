@@ -5,7 +5,7 @@ use coop_ir::spv::Capability;
 use std::fmt;
 use std::str::FromStr;
 
-/// The environment whose additional rules apply.
+/// The environment, which may have additional rules.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TargetEnv {
     /// SPIR-V alone.
@@ -33,7 +33,7 @@ impl TargetEnv {
         ("vulkan1.4", TargetEnv::Vulkan14),
     ];
 
-    /// What a module seems to be meant for: Vulkan with capability Shader, OpenCL with Kernel.
+    /// Returns the likely environment of a module: Vulkan with capability Shader, OpenCL with Kernel.
     pub fn of(module: &Module) -> TargetEnv {
         if module.enables(Capability::Shader) {
             TargetEnv::Vulkan14
@@ -44,12 +44,12 @@ impl TargetEnv {
         }
     }
 
-    /// Any version of Vulkan.
+    /// Returns true for any version of Vulkan.
     pub fn is_vulkan(self) -> bool {
         self >= TargetEnv::Vulkan11
     }
 
-    /// Any version of OpenCL.
+    /// Returns true for any version of OpenCL.
     pub fn is_opencl(self) -> bool {
         self == TargetEnv::OpenCl22
     }

@@ -1,14 +1,14 @@
-//! Rules about cooperative matrices in SPIR-V, and the report of what breaks them.
+//! Rules about cooperative matrices in SPIR-V, and the report of violations.
 //!
-//! [`check`] takes any module that reads: it never panics, and what a rule needs and does not find makes that rule
-//! silent, because well-formedness in general is not what is checked here. A rule is declared in one place with its
-//! documentation ([`rule`]), sits in the file of its family under `rules/`, and is listed in [`RULES`].
+//! [`check`] accepts every module that can be read: it never panics, and a rule that does not find what it needs is
+//! silent, because well-formedness in general is not checked here. A rule is declared in one place with its
+//! documentation ([`rule`]), in the file of its family under `rules/`, and is listed in [`RULES`].
 //!
-//! What is true of a [`Report`]:
+//! Guarantees of a [`Report`]:
 //!
 //! 1. Findings are sorted by instruction, then by rule.
-//! 2. *Error* means that the module is invalid, or that it does something undefined for sure. What rests on the
-//!    default of a specialization constant is a *warning* at most, unless the user denies the rule.
+//! 2. *Error* means that the module is invalid, or that it certainly has undefined behavior. A finding that
+//!    depends on the default of a specialization constant is a *warning* at most, unless the user denies the rule.
 //! 3. Unknown values are silent: they are counted ([`Report::undecided`]), never guessed.
 //! 4. Dimensions are compared by id first, then by value: two types that share a constant agree whatever it is.
 
@@ -43,13 +43,13 @@ use cx::Cx;
 use producer::Producer;
 use report::Sink;
 
-/// Checks a module against every rule. One without matrices is only asked whether the device, if there is one, runs it,
-/// and, if the options say so, whether its barriers are uniform.
+/// Checks a module against every rule. A module without matrices is only checked against the device, if there is one,
+/// and, if the options say so, for uniform barriers.
 pub fn check(module: &Module, options: &Options) -> Report {
     check_with(module, &Cfgs::default(), options)
 }
 
-/// The same, for who has the graphs of the module's functions already, or some.
+/// Does the same for a caller that has the graphs of the module's functions, or some of them.
 pub fn check_with(module: &Module, cfgs: &Cfgs, options: &Options) -> Report {
     let matrices = concerns_matrices(module);
     if !matrices && !options.barriers {
@@ -68,7 +68,7 @@ pub fn check_with(module: &Module, cfgs: &Cfgs, options: &Options) -> Report {
     out.finish()
 }
 
-/// Checks a module, which need not have matrices, against the rules of a device alone.
+/// Checks a module, with or without matrices, against the rules of a device alone.
 pub fn check_device(module: &Module, options: &Options) -> Report {
     let mut out = Sink::new(options, Producer::of(module));
     if let Some(device) = &options.device {

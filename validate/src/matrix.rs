@@ -1,4 +1,4 @@
-//! Types of matrices, whichever extension they are from.
+//! Matrix types of either extension.
 
 use crate::cx::Cx;
 use coop_ir::constant::{Const, Constants};
@@ -6,7 +6,7 @@ use coop_ir::types::{CoopMatView, Scalar, scalar, scope_name};
 use coop_ir::{Id, Inst, InstRef, Module};
 use std::fmt;
 
-/// The type of a matrix of SPV_KHR_cooperative_matrix or of SPV_NV_cooperative_matrix: what both have.
+/// A matrix type of SPV_KHR_cooperative_matrix or of SPV_NV_cooperative_matrix, with the properties that both have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MatrixType<'a> {
     /// Of SPV_KHR_cooperative_matrix.
@@ -24,7 +24,7 @@ impl<'a> MatrixType<'a> {
         }
     }
 
-    /// Returns the component type, where it is a numerical scalar.
+    /// Returns the component type, if it is a numerical scalar.
     pub(crate) fn component(self) -> Option<Scalar> {
         match self {
             MatrixType::Khr(m) => m.component,
@@ -64,7 +64,7 @@ impl<'a> MatrixType<'a> {
         }
     }
 
-    /// Returns where the type is declared.
+    /// Returns the declaration of the type.
     pub(crate) fn decl(self, cx: &Cx) -> Option<InstRef> {
         cx.def(self.id())
     }

@@ -1,4 +1,4 @@
-//! Operations on values, wherever they stand: rules about an operation hold for the instruction and for the same in
+//! Operations on values. A rule about an operation holds for the instruction and for the same operation in
 //! `OpSpecConstantOp`.
 
 use crate::cx::Cx;
@@ -34,7 +34,7 @@ impl<'a> Operation<'a> {
         Some(Operation { at, op, ty: inst.ty, operands: inst.operands.get(1..)?, before: 1 })
     }
 
-    /// Returns whether the operation is that of an `OpSpecConstantOp`.
+    /// Returns true if the operation is that of an `OpSpecConstantOp`.
     pub(crate) fn is_specialized(&self) -> bool {
         self.before > 0
     }
@@ -54,7 +54,7 @@ impl<'a> Operation<'a> {
         self.operands.iter().enumerate().filter_map(|(i, o)| Some((i, o.id()?)))
     }
 
-    /// Returns the part of the instruction that operand `index` is.
+    /// Returns operand `index` as a part of the instruction.
     pub(crate) fn part(&self, index: usize) -> Part {
         Part::Operand(self.before + index)
     }
@@ -64,8 +64,8 @@ impl<'a> Operation<'a> {
         if self.is_specialized() { Part::Operand(0) } else { Part::Whole }
     }
 
-    /// Returns the first operand that is a matrix, or the result if none is, and where it stands. Where matrices of both
-    /// extensions meet, it is one of SPV_KHR_cooperative_matrix.
+    /// Returns the first operand that is a matrix, or the result if none is, with its part of the instruction. With
+    /// matrices of both extensions, it is one of SPV_KHR_cooperative_matrix.
     pub(crate) fn matrix<'c>(&self, cx: &'c Cx) -> Option<(MatrixType<'c>, Part)> {
         let operands = self.ids().filter_map(|(i, id)| Some((cx.matrix_type_of(id)?, self.part(i))));
         let result = self.ty.and_then(|t| cx.matrix_type(t)).map(|m| (m, Part::Type));

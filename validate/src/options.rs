@@ -1,4 +1,4 @@
-//! What the user asks of a check.
+//! The options of a check.
 
 use crate::device::Device;
 use crate::env::TargetEnv;
@@ -8,31 +8,30 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What the user asks of a check.
+/// The options of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Values of specialization constants.
     pub specialization: Specialization,
-    /// The environment; by the module if none is given.
+    /// The environment; by default that of the module.
     pub env: Option<TargetEnv>,
-    /// The device whose rules apply too.
+    /// The device, if its rules apply.
     pub device: Option<Arc<Device>>,
-    /// How many invocations a subgroup has.
+    /// The number of invocations of a subgroup.
     pub subgroup_size: Option<u32>,
     /// True if warnings are errors.
     pub deny_warnings: bool,
-    /// True if barriers are looked at in modules that have nothing about matrices. Without this such modules are
-    /// answered at once.
+    /// True if barriers are checked in modules without matrices. Otherwise such modules are skipped.
     pub barriers: bool,
     levels: BTreeMap<&'static str, Level>,
 }
 
-/// A name that is no rule's.
+/// A name that is not the name of a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownRule {
     /// The name.
     pub name: String,
-    /// What may have been meant, or what became of it.
+    /// A suggestion, or the rule's fate.
     pub hint: String,
 }
 
@@ -45,7 +44,7 @@ impl fmt::Display for UnknownRule {
 impl std::error::Error for UnknownRule {}
 
 impl Options {
-    /// Gives a rule another level.
+    /// Sets the level of a rule.
     pub fn set_level(&mut self, name: &str, level: Level) -> Result<(), UnknownRule> {
         let rule = resolve(name)?;
         self.levels.insert(rule.id, level);
@@ -57,15 +56,15 @@ impl Options {
         self.levels.get(rule.id) == Some(&Level::Allow)
     }
 
-    /// How many invocations a subgroup has, as far as anybody says it.
+    /// Returns the number of invocations of a subgroup, if it is known.
     pub(crate) fn subgroups(&self) -> Option<u32> {
         let device = self.device.as_ref();
         let of_device = || device.map(|d| d.subgroup_size.unwrap_or(d.profile.limits.subgroup_size));
         self.subgroup_size.or_else(of_device)
     }
 
-    /// The level of a finding; `by_default` says that it rests on defaults of specialization constants, `accepted` that
-    /// it is a habit of the module's producer that every consumer accepts.
+    /// Returns the level of a finding; `by_default` is set if it depends on defaults of specialization constants,
+    /// `accepted` if it is a deviation of the module's producer that every consumer accepts.
     pub(crate) fn level(&self, rule: &Rule, by_default: bool, accepted: bool) -> Level {
         let level = match self.levels.get(rule.id) {
             Some(level) => *level,
@@ -77,7 +76,7 @@ impl Options {
     }
 }
 
-/// The rule of that name, now or formerly.
+/// Returns the rule with a current or former name.
 pub(crate) fn resolve(name: &str) -> Result<&'static Rule, UnknownRule> {
     if let Some(rule) = rule::find(name) {
         return Ok(rule);

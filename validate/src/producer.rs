@@ -1,29 +1,31 @@
-//! Known habits of compilers that break a rule: a finding names them, so that its reader knows whom to ask.
+//! Known deviations of producers: a finding names the tool that is known to break the rule, so that its reader knows
+//! where to report it.
 //!
-//! A habit belongs to a rule and to whoever has it: the tool in the module's generator word, or every producer of
-//! kernels. What every known consumer accepts is a note, whatever the rule's own level, unless the user sets one.
+//! A deviation belongs to a rule and to a producer: the tool in the module's generator word, or every producer of
+//! kernels. A deviation that every known consumer accepts is a note, whatever the rule's own level, unless the user
+//! sets one.
 
 use coop_ir::Module;
 use coop_ir::spv::Capability;
 
-/// Who has a habit.
+/// The producers with a deviation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Who {
     /// The tool with this number in the upper half of the generator word.
     Tool(u32),
-    /// Whoever makes kernels: their generator word is that of a translator, if any.
+    /// All producers of kernels: their generator word is that of a translator, if any.
     Kernels,
 }
 
-/// A habit of a producer that breaks a rule.
+/// A known violation of a rule by a producer.
 #[derive(Debug)]
 pub struct Deviation {
-    /// The rule that it breaks.
+    /// The rule.
     pub rule: &'static str,
     who: Who,
     /// True if every known consumer accepts it.
     pub accepted: bool,
-    /// What is known of it, and what to do.
+    /// A description, with the remedy.
     pub words: &'static str,
 }
 
@@ -31,7 +33,7 @@ const MLIR: Who = Who::Tool(22);
 const NAGA: Who = Who::Tool(28);
 const SLANG: Who = Who::Tool(40);
 
-/// Habits that were seen in published modules.
+/// The deviations that were seen in published modules.
 static DEVIATIONS: &[Deviation] = &[
     Deviation {
         rule: "module-memory-model",
@@ -97,7 +99,7 @@ static DEVIATIONS: &[Deviation] = &[
     },
 ];
 
-/// Whose module it is.
+/// The producer of a module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Producer {
     tool: u32,
@@ -109,7 +111,7 @@ impl Producer {
         Producer { tool: module.header.generator >> 16, kernels: module.enables(Capability::Kernel) }
     }
 
-    /// The habit that explains why the rule is broken, if there is one.
+    /// Returns the deviation that explains a violation of the rule, if there is one.
     pub(crate) fn deviation(self, rule: &str) -> Option<&'static Deviation> {
         DEVIATIONS.iter().find(|d| {
             d.rule == rule
@@ -126,7 +128,7 @@ mod tests {
     use super::DEVIATIONS;
 
     #[test]
-    fn every_habit_breaks_a_rule_that_exists() {
+    fn every_deviation_is_of_an_existing_rule() {
         for d in DEVIATIONS {
             assert!(crate::rule::find(d.rule).is_some(), "{}", d.rule);
             assert!(!d.words.ends_with('.') && !d.words.is_empty(), "{}", d.rule);

@@ -1,4 +1,4 @@
-//! What a check finds.
+//! The findings of a check.
 
 use crate::options::Options;
 use crate::producer::{Deviation, Producer};
@@ -8,7 +8,7 @@ use coop_ir::InstRef;
 use coop_ir::constant::SpecIds;
 use std::collections::BTreeMap;
 
-/// More findings of one rule than this are counted, not kept.
+/// The most findings of one rule that are kept.
 const MAX_PER_RULE: usize = 20;
 
 /// A part of an instruction.
@@ -24,7 +24,7 @@ pub enum Part {
     Operand(usize),
 }
 
-/// A place in the module and what to say about it.
+/// An instruction or a part of it, with a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
     /// The instruction.
@@ -40,32 +40,32 @@ pub struct Label {
 pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
-    /// The level after the user's wishes.
+    /// The level, after the user's options.
     pub level: Level,
-    /// What is wrong: lower case (letters of matrices excepted), no final period.
+    /// The message: lower case (letters of matrices excepted), no final period.
     pub message: String,
     /// The guilty instruction.
     pub at: InstRef,
-    /// Places, the guilty instruction first.
+    /// The labels, the guilty instruction first.
     pub labels: Vec<Label>,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
-    /// A habit of the module's producer that explains it; part of the help too.
+    /// A deviation of the module's producer that explains it; also in the help.
     pub deviation: Option<&'static Deviation>,
-    /// The SpecIds on whose defaults the verdict rests; empty if it rests on none.
+    /// The SpecIds on whose defaults the verdict depends; empty if there are none.
     pub defaults: Vec<u32>,
 }
 
-/// Everything that a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Sorted by instruction, then by rule; of each rule the first 20.
     pub findings: Vec<Finding>,
-    /// Rules with more findings than are listed, and how many more.
+    /// Rules with more findings than are kept, and how many more.
     pub omitted: Vec<(&'static Rule, usize)>,
-    /// How many conditions could not be decided, because a value is not known.
+    /// The number of conditions that could not be decided, because a value is not known.
     pub undecided: usize,
-    /// The highest level found, findings that are not listed included.
+    /// The highest level, including findings that are not kept.
     pub worst: Option<Level>,
 }
 
@@ -75,20 +75,20 @@ impl Report {
         self.worst != Some(Level::Error)
     }
 
-    /// Returns the errors that keep a module from being lowered, or run on a device: those listed, but for strides that break
-    /// an alignment. Lowered code reads elements wherever they are, and drivers are known to do so.
+    /// Returns the errors for which a module can't be lowered or run on a device: all except strides that violate an
+    /// alignment. Lowered code accesses elements at any alignment, and drivers are known to do so.
     pub fn blocking(&self) -> impl Iterator<Item = &Finding> {
         let alignment = crate::rules::stride::MISALIGNED.id;
         self.findings.iter().filter(move |f| f.level == Level::Error && f.rule.id != alignment)
     }
 
-    /// How many findings have this level, those listed.
+    /// Returns the number of kept findings of this level.
     pub fn count(&self, level: Level) -> usize {
         self.findings.iter().filter(|f| f.level == level).count()
     }
 }
 
-/// A finding under construction: all but rule, level and place.
+/// A finding under construction, without rule, level and instruction.
 #[derive(Debug)]
 pub(crate) struct Draft {
     message: String,
@@ -106,7 +106,7 @@ impl Draft {
         self
     }
 
-    /// A label if there is a place for it.
+    /// Adds a label if there is an instruction for it.
     pub(crate) fn label_opt(self, at: Option<InstRef>, part: Part, text: impl Into<String>) -> Draft {
         match at {
             Some(at) => self.label(at, part, text),
@@ -120,7 +120,7 @@ impl Draft {
     }
 }
 
-/// Collects findings while the rules run.
+/// Collects findings from the rules.
 pub(crate) struct Sink<'a> {
     options: &'a Options,
     producer: Producer,
@@ -133,17 +133,17 @@ impl<'a> Sink<'a> {
         Sink { options, producer, report: Report::default(), counts: BTreeMap::new() }
     }
 
-    /// Reports that `rule` is broken at `at`.
+    /// Reports that `rule` is violated at `at`.
     pub(crate) fn report(&mut self, rule: &'static Rule, at: InstRef, draft: impl FnOnce() -> Draft) {
         self.judge(rule, Verdict::Broken, at, draft);
     }
 
-    /// Reports that `rule` may be broken at `at`: a warning, unless the user sets another level.
+    /// Reports that `rule` may be violated at `at`: a warning, unless the user sets another level.
     pub(crate) fn suspect(&mut self, rule: &'static Rule, at: InstRef, draft: impl FnOnce() -> Draft) {
         self.judge(rule, Verdict::BrokenByDefault(SpecIds::default()), at, draft);
     }
 
-    /// Reports unless the verdict is that the rule holds, or nothing is known.
+    /// Reports unless the verdict is that the rule holds, or that nothing is known.
     pub(crate) fn judge(&mut self, rule: &'static Rule, verdict: Verdict, at: InstRef, draft: impl FnOnce() -> Draft) {
         let specs = match verdict {
             Verdict::Holds => return,

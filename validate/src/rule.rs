@@ -1,9 +1,9 @@
-//! What a rule is, how one is declared, and how one is found by name.
+//! The declaration of rules, and their look-up by name.
 
 use crate::rules::RULES;
 use std::fmt;
 
-/// How bad it is to break a rule.
+/// The severity of a violation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
     /// Not reported.
@@ -17,7 +17,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The name in lower case.
+    /// Returns the name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Level::Allow => "allow",
@@ -34,18 +34,18 @@ impl fmt::Display for Level {
     }
 }
 
-/// A rule. Made by [`declare_rule!`](crate::declare_rule) only.
+/// A rule. [`declare_rule!`](crate::declare_rule) makes them.
 #[derive(Debug)]
 pub struct Rule {
     /// Family and defect in kebab-case: `muladd-k-mismatch`.
     pub id: &'static str,
-    /// What breaking it means, in one line.
+    /// The defect, in one line.
     pub summary: &'static str,
     /// The level, unless the user sets another.
     pub level: Level,
-    /// The version that had it first.
+    /// The first version with the rule.
     pub since: &'static str,
-    /// The text that it comes from.
+    /// The specification that it comes from.
     pub spec: &'static str,
     /// The Vulkan valid-usage identifiers that it covers.
     pub vuids: &'static [&'static str],
@@ -53,22 +53,22 @@ pub struct Rule {
     pub digest: &'static [&'static str],
     /// Markdown with the headings *What it checks*, *Why*, *Example*.
     pub docs: &'static str,
-    /// The source file, for those who work on the rule.
+    /// The source file, for contributors.
     pub file: &'static str,
 }
 
 impl Rule {
-    /// The first part of the id: the folder of its tests.
+    /// Returns the first part of the id: the folder of its tests.
     pub fn family(&self) -> &'static str {
         self.id.split('-').next().unwrap_or(self.id)
     }
 
-    /// The documentation, with the space that doc comments begin with removed from each line.
+    /// Returns the documentation, without the space at the start of each doc comment line.
     pub fn docs(&self) -> impl Iterator<Item = &'static str> {
         self.docs.lines().map(|l| l.strip_prefix(' ').unwrap_or(l))
     }
 
-    /// The file that shows the rule at work.
+    /// Returns the path of the example file.
     pub fn example_file(&self) -> String {
         format!("testdata/validate/{}/{}.spvasm", self.family(), self.id)
     }
@@ -104,29 +104,29 @@ macro_rules! declare_rule {
     };
 }
 
-/// What became of a rule that is no more.
+/// The fate of a former rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It has another name.
+    /// It was renamed.
     Renamed(&'static str),
-    /// It is gone, for this reason.
+    /// It was removed, for this reason.
     Removed(&'static str),
 }
 
-/// Names that rules once had. A name is never dropped silently: it moves here.
+/// Former names of rules. A name is never dropped silently: it moves here.
 pub static OLD_NAMES: &[(&str, Fate)] = &[("length-specialized", Fate::Renamed("portability-length-specialized"))];
 
-/// The rule with this id.
+/// Returns the rule with this id.
 pub fn find(id: &str) -> Option<&'static Rule> {
     RULES.binary_search_by_key(&id, |r| r.id).ok().map(|i| RULES[i])
 }
 
-/// What became of the rule that once had this id.
+/// Returns the fate of the rule that once had this id.
 pub fn fate(id: &str) -> Option<Fate> {
     OLD_NAMES.iter().find(|(old, _)| *old == id).map(|(_, fate)| *fate)
 }
 
-/// The rules that a rule id, a VUID (also the end of one) or a digest id names.
+/// Returns the rules with a rule id, a VUID (or its end) or a digest id.
 pub fn search(text: &str) -> Vec<&'static Rule> {
     if let Some(rule) = find(text) {
         return vec![rule];
@@ -135,7 +135,7 @@ pub fn search(text: &str) -> Vec<&'static Rule> {
     RULES.iter().copied().filter(|r| r.digest.contains(&text) || r.vuids.iter().any(|v| is_vuid(v))).collect()
 }
 
-/// The rule whose id is nearest to a name that is none.
+/// Returns the rule whose id is nearest to an unknown name.
 pub fn nearest(name: &str) -> Option<&'static Rule> {
     find(coop_ir::nearest::nearest(name, RULES.iter().map(|r| r.id))?)
 }

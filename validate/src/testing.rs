@@ -1,10 +1,10 @@
-//! Test files: assembly with comments that say what `check` must find.
+//! Test files: assembly with comments for the expected findings of `check`.
 //!
 //! A comment `; error: [rule-id] part of the message` (or `warning`, `note`) stands on or after the line of the guilty
-//! instruction. A comment `; label: text` is for another instruction that a finding must name with that text; where a
-//! file has one, it has all of them. Comments in front of the first instruction may give options: `; spec: 0=16 1=8`,
-//! `; env: opencl2.2`, `; subgroup: 32`, `; warn: rule-id`, `; deny: rule-id`, `; allow: rule-id`, `; profile: NAME` (of a
-//! built-in profile, or of a file beside the module) and after it `; subgroup-size: 32`.
+//! instruction. A comment `; label: text` is for another instruction that a finding must name with that text; a file
+//! with one such comment must have all. Comments in front of the first instruction may give options: `; spec: 0=16
+//! 1=8`, `; env: opencl2.2`, `; subgroup: 32`, `; warn: rule-id`, `; deny: rule-id`, `; allow: rule-id`, `; profile:
+//! NAME` (of a built-in profile, or of a file beside the module) and after it `; subgroup-size: 32`.
 
 use crate::{Device, Level, Options};
 use coop_device::Profile;
@@ -13,7 +13,7 @@ use coop_ir::{InstRef, Module, text};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A finding that must be there.
+/// An expected finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expected {
     /// The guilty instruction.
@@ -22,7 +22,7 @@ pub struct Expected {
     pub level: String,
     /// The rule's id.
     pub rule: String,
-    /// Part of the message.
+    /// A part of the message.
     pub message: String,
     /// The line of the comment.
     pub line: usize,
@@ -31,40 +31,40 @@ pub struct Expected {
 /// A test file.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Where it is.
+    /// The path.
     pub path: PathBuf,
     /// The module.
     pub module: Module,
-    /// The options that it asks for.
+    /// The options from its comments.
     pub options: Options,
-    /// What must be found, in the order of the comments.
+    /// The expected findings, in the order of the comments.
     pub expected: Vec<Expected>,
-    /// What else findings must name, and what they must say of it.
+    /// The expected labels of other instructions, with their texts.
     pub labels: Vec<(InstRef, String)>,
     /// The text of the file.
     pub source: String,
 }
 
 impl Case {
-    /// The file's name without folder and extension.
+    /// Returns the file's name without folder and extension.
     pub fn name(&self) -> &str {
         self.path.file_stem().and_then(|s| s.to_str()).unwrap_or("")
     }
 
-    /// The rule that the file is about: its name up to the first dot.
+    /// Returns the rule that the file is about: its name up to the first dot.
     pub fn rule(&self) -> &str {
         self.name().split('.').next().unwrap_or("")
     }
 }
 
-/// What the rules find against a module, uniformity with the others: errors and warnings, a line each.
+/// Returns the errors and warnings for a module, uniformity included, one line each.
 pub fn complaints(module: &Module) -> Vec<String> {
     let found = crate::check(module, &Options::default()).findings;
     let found = found.iter().filter(|f| f.level >= Level::Warning);
     found.map(|f| format!("{}[{}]: {}", f.level, f.rule.id, f.message)).collect()
 }
 
-/// The test files below a folder, sorted; of those only the ones whose path has the value of `COOP_TEST` in it.
+/// Returns the test files below a folder, sorted. If `COOP_TEST` is set, only those whose path contains its value.
 pub fn cases(folder: &Path) -> Vec<Case> {
     let mut paths = Vec::new();
     collect(folder, &mut paths);

@@ -1,22 +1,22 @@
-//! What can be said about a condition on constants.
+//! The verdict about a condition on constants.
 
 use coop_ir::constant::{Comparison, Const, SpecIds};
 
-/// What can be said about a condition.
+/// The verdict about a condition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It holds; with the values in the file, at least.
+    /// It holds, at least with the values in the file.
     Holds,
-    /// It does not, whatever is specialised.
+    /// It is violated under every specialization.
     Broken,
-    /// It does not with the values in the file; these SpecIds may mend it.
+    /// It is violated with the values in the file; specializing one of these may change that.
     BrokenByDefault(SpecIds),
-    /// Nothing.
+    /// Not known.
     Unknown,
 }
 
 impl From<Comparison> for Verdict {
-    /// Returns whether two constants are equal.
+    /// Returns true if two constants are equal.
     fn from(c: Comparison) -> Verdict {
         match c {
             Comparison::Equal | Comparison::EqualByDefault => Verdict::Holds,

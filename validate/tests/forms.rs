@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The forms of an instruction besides its own.
 const FORMS: [&str; 5] = ["specialized", "nv1", "nv1-specialized", "tensor", "intel"];
 
-/// What a form of an instruction shows.
+/// The expected class of a form of an instruction.
 enum Form<'a> {
     /// This rule finds the defect in a module with these lines outside of functions and in the entry point.
     Found { rule: &'a str, globals: String, body: String },

@@ -124,7 +124,7 @@ fn rules_are_complete() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// What begins with a capital in the language itself.
+/// Words that begin with a capital in SPIR-V itself.
 const NAMES: &[&str] = &[
     "ClampMode",
     "Columns",
@@ -185,7 +185,7 @@ fn messages_keep_the_conventions() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Every id of the digest is checked by a rule or in a run, or the catalogue says why not; and rules name no others.
+/// Every id of the digest is checked by a rule or in a run, or the catalog says why not; and rules name no others.
 #[test]
 fn the_digest_is_covered() {
     use coop_validate::dynamic::{DYNAMIC, ELSEWHERE};
@@ -201,7 +201,7 @@ fn the_digest_is_covered() {
     assert_eq!((digest.len(), by_rules.len(), dynamic_only, not.len()), (316, 289, 7, 20));
 }
 
-/// What tells modules with matrices from others without reading them says the same as what has read them.
+/// The quick test for matrices on the words of a file agrees with the test on the module.
 #[test]
 fn words_tell_whether_there_are_matrices() {
     let (mut with, mut without) = (0, 0);
@@ -210,7 +210,7 @@ fn words_tell_whether_there_are_matrices() {
         let has_none = coop_validate::has_no_matrices(&bytes);
         assert_eq!(has_none, !coop_validate::concerns_matrices(&case.module), "{}", case.path.display());
         *(if has_none { &mut without } else { &mut with }) += 1;
-        // What is no list of instructions must be read, to be refused.
+        // What is not a list of instructions must be read, to be refused.
         bytes[20..24].fill(0);
         assert!(!coop_validate::has_no_matrices(&bytes));
     }

@@ -1,5 +1,5 @@
-//! What lowering the largest module takes, for each target: in a process of its own, because a process's peak memory only grows.
-//! Then the slowest lowering and the one that grows most, among all that an engine does with cooperative matrix 2.
+//! Measures the lowering of the largest module for each target, each in a process of its own, because a process's peak
+//! memory only grows.
 
 use crate::llama_modules::{groups_of, largest, members, modules, read, stem};
 use coop_cli::io;
@@ -25,7 +25,7 @@ pub(crate) fn as_child() -> bool {
     let target = TARGETS.into_iter().find(|t| t.to_string() == *name).unwrap_or(Target::Auto);
     let mut values = Specialization::new();
     for value in spec.iter().filter(|s| *s != "--spec") {
-        let (id, value) = value.split_once('=').unwrap_or_else(|| panic!("{value} is no ID=VALUE"));
+        let (id, value) = value.split_once('=').unwrap_or_else(|| panic!("{value} is not ID=VALUE"));
         let parsed = id.parse().ok().zip(SpecValue::parse(value));
         let (id, value) = parsed.unwrap_or_else(|| panic!("{id}={value}"));
         values.set(id, value);

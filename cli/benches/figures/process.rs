@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a program is started; the fastest run counts.
+/// The number of runs of a program; the fastest one counts.
 const RUNS: usize = 15;
-/// The same where a tenth of a millisecond matters.
+/// The number of runs where a tenth of a millisecond matters.
 const MANY_RUNS: usize = 150;
 
 const NOTHING: &str = r#"
@@ -25,12 +25,12 @@ const NOTHING: &str = r#"
     OpFunctionEnd
 "#;
 
-/// What a process takes.
+/// The cost of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// From start to end.
+    /// The time from start to end.
     pub(crate) wall: Duration,
-    /// Of all its threads.
+    /// The processor time of all its threads.
     pub(crate) cpu: Duration,
 }
 
@@ -64,19 +64,19 @@ impl Tool {
         text.lines().next().unwrap_or("of unknown version").to_owned()
     }
 
-    /// What it takes for these files.
+    /// Returns the cost for these files.
     pub(crate) fn cost(&self, files: &[PathBuf]) -> Cost {
         let folder = Scratch::of("files", files);
         least(RUNS, [&|| self.once(&folder)])[0]
     }
 
-    /// What it takes for a module that does nothing.
+    /// Returns the cost for a module that does nothing.
     pub(crate) fn nothing(&self) -> Cost {
         let folder = Scratch::nothing();
         least(RUNS, [&|| self.once(&folder)])[0]
     }
 
-    /// What it takes for these files, and what it takes to tell its version.
+    /// Returns the cost for these files, and that of printing the version.
     pub(crate) fn cost_and_idle(&self, files: &[PathBuf]) -> [Cost; 2] {
         let folder = Scratch::of("files", files);
         let idle = || {
@@ -87,7 +87,7 @@ impl Tool {
         least(MANY_RUNS, [&|| self.once(&folder), &idle])
     }
 
-    /// What it takes for these files without starting and ending.
+    /// Returns the cost for these files without starting and ending.
     pub(crate) fn net(&self, files: &[PathBuf]) -> Cost {
         let (folder, empty) = (Scratch::of("files", files), Scratch::nothing());
         let [all, nothing] = least(RUNS, [&|| self.once(&folder), &|| self.once(&empty)]);

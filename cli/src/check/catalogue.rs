@@ -6,7 +6,7 @@ use coop_validate::dynamic::{self, DYNAMIC, Dynamic, ELSEWHERE};
 use coop_validate::rule::{self, Fate};
 use coop_validate::{RULES, Rule};
 
-/// Prints what the rules of that name check and why.
+/// Prints the documentation of the rules of that name.
 pub(super) fn explain(name: &str) -> Status {
     let mut found = rule::search(name);
     let in_a_run = dynamic::search(name);
@@ -84,7 +84,7 @@ fn refusal_text(rule: &RefusalRule) -> String {
     out
 }
 
-/// One line a rule.
+/// Returns the rules, one on each line.
 pub(super) fn list() -> String {
     let widest = RULES.iter().map(|r| r.id.len()).max().unwrap_or(0);
     let rules = RULES.iter().map(|r| format!("{:<7}  {:widest$}  {}\n", r.level.name(), r.id, r.summary));
@@ -92,7 +92,7 @@ pub(super) fn list() -> String {
     rules.chain(runs).collect()
 }
 
-/// The page `docs/rules.md`.
+/// Returns the page `docs/rules.md`.
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Rules\n\n\

@@ -1,4 +1,4 @@
-//! `coopcheck devices`: which devices take a module as it is, or lowered, and why not.
+//! `coopcheck devices`: tells which devices run a module as it is or lowered, and why others do not.
 
 use super::{Cli, DevicesArgs, DevicesFormat, device};
 use crate::Status;
@@ -13,17 +13,17 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What becomes of a module on a device.
+/// The verdict on a module for a device.
 enum Verdict {
-    /// It runs as it is, where the pipeline requires this subgroup size.
+    /// The device runs it as it is, where the pipeline requires this subgroup size.
     AsIs { subgroup_size: Option<u32> },
-    /// It runs when it is lowered; why it does not as it is.
+    /// The device runs it when it is lowered; `because` is the reason why not as it is.
     Lowered { how: How, subgroup_size: Option<u32>, because: String },
-    /// It does not run.
+    /// The device does not run it.
     No { because: String },
-    /// It can't be said without the values of these SpecIds.
+    /// Undecided without the values of these SpecIds.
     Open { because: String },
-    /// It is not for the profile to say.
+    /// The profile does not decide it.
     NotJudged { because: String },
 }
 
@@ -31,7 +31,7 @@ enum Verdict {
 #[derive(Clone, Copy)]
 struct How {
     target: Target,
-    /// The subgroup size that is asked for.
+    /// The subgroup size that the pipeline requires.
     subgroup_size: Option<u32>,
     /// True if kernels become shaders.
     vulkan: bool,
@@ -68,7 +68,7 @@ pub(super) fn run(args: &DevicesArgs) -> Status {
     }
 }
 
-/// The profiles that are asked for: those named, or all that are built in.
+/// Returns the requested profiles: those named, or all built-in ones.
 fn prepared(args: &DevicesArgs) -> Result<(Vec<Profile>, Specialization), String> {
     let spec = args.spec.specialization().map_err(|e| e.to_string())?;
     let mut profiles = Vec::new();
@@ -115,7 +115,7 @@ fn file(path: &Path, args: &DevicesArgs, profiles: &[Profile], spec: &Specializa
     if broken.is_some() { Status::Findings } else { Status::Success }
 }
 
-/// Every target that passes are for; elements last, since they are slow.
+/// Returns every target; elements last, since they are slow.
 fn targets() -> Vec<Target> {
     let mut all: Vec<Target> = Vec::new();
     for target in PASSES.iter().flat_map(|p| p.targets) {
@@ -127,7 +127,7 @@ fn targets() -> Vec<Target> {
     all
 }
 
-/// A device, with the subgroup size that the pipeline requires, if any.
+/// Returns a device, with the subgroup size that the pipeline requires, if any.
 fn on(profile: &Profile, options: &Options, subgroup_size: Option<u32>) -> Options {
     let device = Device { subgroup_size, ..Device::new(profile.clone()) };
     let mut options = options.clone();
@@ -212,14 +212,14 @@ fn lowering<'p>(how: How, profile: &'p Profile, options: &Options) -> coop_passe
     lowering
 }
 
-/// Returns true if another subgroup size might mend all errors of a report.
+/// Returns true if another subgroup size might fix all errors of a report.
 fn depends_on_subgroups(report: &Report) -> bool {
     const RULES: [&str; 4] = ["device-local-size", "device-muladd", "device-qcom-lanes", "device-type"];
     let mut errors = report.findings.iter().filter(|f| f.level == Level::Error).peekable();
     errors.peek().is_some() && errors.all(|f| RULES.contains(&f.rule.id))
 }
 
-/// Returns whether the scalar lowering, which takes the most, is refused for want of values.
+/// Returns true if the scalar lowering, which accepts the most, is refused for lack of values.
 fn refused_for_constants(
     loaded: &Loaded,
     profile: &Profile,
@@ -238,7 +238,7 @@ fn first_error(report: &Report) -> Option<String> {
     Some(first.message.clone())
 }
 
-/// What keeps a module without errors from running for sure.
+/// Returns the reason why a module without errors is not certain to run.
 fn obstacle(report: &Report) -> Option<Verdict> {
     let note = |id: &str| report.findings.iter().find(|f| f.rule.id == id).map(|f| f.message.clone());
     note("device-not-judged")
@@ -246,7 +246,7 @@ fn obstacle(report: &Report) -> Option<Verdict> {
         .or_else(|| undecided(report).map(|because| Verdict::Open { because }))
 }
 
-/// What rests on specialization constants.
+/// Returns the findings that depend on specialization constants.
 fn undecided(report: &Report) -> Option<String> {
     report.findings.iter().find(|f| f.rule.id == "device-undecided").map(|f| f.message.clone())
 }
@@ -264,7 +264,7 @@ fn table(file: &str, verdicts: &[(&Profile, Verdict)]) -> String {
     out
 }
 
-/// The verdict in words, and the reason behind it.
+/// Returns the verdict in words, and the reason for it.
 fn words(verdict: &Verdict) -> (String, Option<&str>) {
     match verdict {
         Verdict::AsIs { subgroup_size: None } => ("runs as it is".into(), None),
@@ -307,7 +307,7 @@ fn objects(file: &str, verdicts: &[(&Profile, Verdict)]) -> Value {
     json!({ "file": file, "devices": devices })
 }
 
-/// The device of a command line that checks, if it names one.
+/// Returns the device that a command line names.
 pub(super) fn of(cli: &Cli) -> Result<Option<Arc<Device>>, String> {
     let profile = match (&cli.profile.profile, &cli.profile.device) {
         (Some(name), _) => device::named(name)?,

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// What there is to say about one file.
+/// The output for one file.
 struct Outcome {
     status: Status,
     /// For standard output.
@@ -68,7 +68,7 @@ pub(super) fn check(cli: &Cli, options: &Options, dynamic: Option<&Dynamic>) -> 
     total.status
 }
 
-/// How far we are, on a terminal and when there are many files.
+/// The progress, shown on a terminal when there are many files.
 struct Progress {
     shown: bool,
     done: usize,
@@ -76,7 +76,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// With fewer files the answer comes before anybody could read this.
+    /// The smallest number of files for which the progress is shown.
     const MANY: usize = 100;
 
     fn new(files: usize, wanted: bool) -> Progress {
@@ -103,7 +103,7 @@ impl Progress {
     }
 }
 
-/// How to write.
+/// The style of the output.
 struct Style {
     format: Format,
     color: bool,
@@ -127,7 +127,7 @@ impl Outcome {
     }
 }
 
-/// Applies `work` to each item, on as many threads as are useful, and gives the results to `take` in order.
+/// Applies `work` to each item, on as many threads as are useful, and passes the results to `take` in order.
 fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync, mut take: impl FnMut(R)) {
     // To ask how many processors there are takes longer than a module without matrices.
     let threads = match items.len() {
@@ -265,11 +265,11 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
     Outcome { status, text, messages, sarif, errors, warnings, notes }
 }
 
-/// Lets the heap grow once for a module of so many bytes, instead of piece by piece: with glibc, each piece is a call of
-/// the system, which took a twentieth of the time for the largest modules. No memory is touched. Other allocators do nothing
-/// with it.
+/// Grows the heap once for a module of this size, instead of piece by piece: with glibc, each piece is a system call,
+/// which took a twentieth of the time for the largest modules. No memory is touched. Other allocators do nothing with
+/// it.
 fn make_room(bytes: usize) {
-    /// What is needed in all for a byte of a module, about.
+    /// The approximate number of bytes that are needed for each byte of a module.
     const FACTOR: usize = 20;
     let room = bytes.saturating_mul(FACTOR).min(16 << 20);
     if room < 1 << 20 {
@@ -282,9 +282,8 @@ fn make_room(bytes: usize) {
     }
 }
 
-/// Reads the module in a file; nothing for a module without matrices, which needs no reading: there is nothing to say
-/// about it, unless something was asked that only the module can answer. How much is to be said, and in which format,
-/// changes nothing here, so that it changes no exit status.
+/// Reads the module in a file. Returns nothing for a module without matrices, which need not be read unless an option
+/// requires the module. Verbosity and format change nothing here, so that they change no exit status.
 fn load(path: &Path, options: &Options, dynamic: Option<&Dynamic>) -> Result<Option<Loaded>, io::FileError> {
     let bytes = io::read_bytes(path)?;
     let asked = dynamic.is_some() || options.device.is_some() || !options.specialization.is_empty() || options.barriers;
@@ -295,7 +294,7 @@ fn load(path: &Path, options: &Options, dynamic: Option<&Dynamic>) -> Result<Opt
     io::parse(io::display_name(path), bytes).map(Some)
 }
 
-/// What there is to say about a module without matrices.
+/// Returns the output for a module without matrices.
 fn without_matrices(path: &Path, style: &Style) -> Outcome {
     let name = io::display_name(path);
     let messages = if style.verbose > 0 { format!("{name}: no cooperative matrices\n") } else { String::new() };
@@ -311,7 +310,7 @@ fn entry_names(loaded: &Loaded) -> Vec<String> {
     coop_ir::entry::entry_points(&loaded.module, &decorations).into_iter().map(|e| e.name).collect()
 }
 
-/// What standard output gets: what rules say, then what a run found.
+/// Returns the text for standard output: findings of rules, then those of a run.
 fn text(loaded: &Loaded, report: &Report, ran: &[Problem], status: Status, style: &Style) -> String {
     let renderer = || Renderer::for_file(loaded, style.color, style.width);
     match style.format {
@@ -335,7 +334,8 @@ fn text(loaded: &Loaded, report: &Report, ran: &[Problem], status: Status, style
     }
 }
 
-/// Values that can't be given are wrong usage; a value that no constant asks for is worth a word.
+/// Checks the values of specialization constants. A value of the wrong type is wrong usage; one that no constant has is
+/// worth a note.
 fn check_specialization(
     loaded: &Loaded,
     options: &Options,

@@ -70,13 +70,13 @@ struct Cli {
     /// Turn a rule off; may be repeated
     #[arg(long, value_name = "RULE")]
     allow: Vec<String>,
-    /// How findings are written
+    /// The format of findings
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     format: Format,
     /// Run each module in the interpreter too, with this case, for at most a minute, and report undefined behaviour
     #[arg(long, value_name = "CASE.toml")]
     run: Option<PathBuf>,
-    /// Look at the barriers of modules without matrices, too
+    /// Check the barriers of modules without matrices too
     #[arg(long)]
     barriers: bool,
     #[command(flatten)]
@@ -87,15 +87,15 @@ struct Cli {
     style: OutputStyle,
 }
 
-/// How findings are written.
+/// The format of findings
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 enum Format {
     /// With the disassembly as source text
     #[default]
     Human,
-    /// One line a finding: file:instruction: level[rule]: message
+    /// One line for each finding: file:instruction: level[rule]: message
     Short,
-    /// One object a file
+    /// One JSON object for each file
     Json,
     /// One SARIF 2.1.0 document, for code-scanning services
     Sarif,
@@ -111,11 +111,11 @@ enum Command {
     },
     /// List the rules
     Rules {
-        /// As text, one line a rule, or as the page docs/rules.md
+        /// As text, one line for each rule, or as the page docs/rules.md
         #[arg(long, value_enum, default_value_t)]
         format: CatalogueFormat,
     },
-    /// Say which devices take modules: as they are, lowered by cooplower, or not at all, and why
+    /// Tell which devices run modules: as they are, lowered by cooplower, or not at all, and why
     Devices(DevicesArgs),
     /// Write a completion script for a shell
     Completions {
@@ -140,17 +140,17 @@ struct DevicesArgs {
     subgroup_size: Option<u32>,
     #[command(flatten)]
     spec: SpecArgs,
-    /// How to write
+    /// The format of the output
     #[arg(long, value_enum, default_value_t)]
     format: DevicesFormat,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 enum DevicesFormat {
-    /// A line a device, and the reason
+    /// A line for each device, with the reason
     #[default]
     Human,
-    /// One object a file
+    /// One JSON object for each file
     Json,
 }
 

@@ -1,6 +1,6 @@
 //! `coopcheck --run`: after the rules, the module is run in the interpreter.
 //!
-//! The rules see the module as `--spec` and the defaults make it; the run takes the case's values as well.
+//! The rules check the module specialized by `--spec` and the defaults; the run uses the case's values as well.
 
 use super::Cli;
 use crate::interp::InterpArgs;
@@ -10,7 +10,7 @@ use coop_exec::interp::Interpreted;
 use coop_exec::{Case, RunOptions};
 use coop_validate::Level;
 
-/// How to run the modules.
+/// The options of the run.
 pub(super) struct Dynamic {
     case: Case,
     interpreter: Interpreted,
@@ -18,7 +18,7 @@ pub(super) struct Dynamic {
 }
 
 impl Dynamic {
-    /// From the command line; `None` without `--run`.
+    /// Returns the options of the command line; `None` without `--run`.
     pub(super) fn new(cli: &Cli) -> Result<Option<Dynamic>, String> {
         let Some(path) = &cli.run else { return Ok(None) };
         let mut case = Case::load(path).map_err(|e| e.to_string())?;
@@ -34,7 +34,7 @@ impl Dynamic {
         Ok(Some(Dynamic { case, interpreter, deny_warnings }))
     }
 
-    /// What a run finds, or why there is none.
+    /// Runs a module and returns its findings, or the reason why it can't be run.
     pub(super) fn findings(&self, loaded: &Loaded) -> Result<Vec<Problem>, String> {
         let (_, report) = self.interpreter.run_module(&loaded.module, &self.case).map_err(|e| e.to_string())?;
         let mut problems: Vec<Problem> = report.findings.iter().map(Problem::from).collect();

@@ -1,7 +1,7 @@
 //! Findings as SARIF 2.1.0: one document with one run, for code-scanning services.
 //!
-//! A result is where the shader's author can look: in the shader's source if the module says it, in assembly text on its
-//! line, else at an offset in the binary. The module itself is named in any case.
+//! A result points to where the shader's author can look: the shader's source if the module has debug information, the
+//! line of assembly text, or else an offset in the binary. The module itself is always named.
 
 use crate::io::{Format, Loaded};
 use crate::json::Places;
@@ -10,7 +10,7 @@ use coop_ir::{InstRef, text};
 use coop_validate::{Level, RULES, Rule};
 use serde_json::{Value, json};
 
-/// What one file contributes.
+/// The part of one file.
 #[derive(Default)]
 pub(super) struct Part {
     results: Vec<Value>,
@@ -18,7 +18,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// A file that was checked.
+    /// Returns the part of a file that was checked.
     pub(super) fn checked<'a>(loaded: &Loaded, problems: impl Iterator<Item = (Problem, Option<&'a str>)>) -> Part {
         let places = Places::new(&loaded.module);
         let lines = (loaded.format == Format::Text)
@@ -29,7 +29,7 @@ impl Part {
         Part { results, notifications: Vec::new() }
     }
 
-    /// A file that could not be.
+    /// Returns the part of a file that could not be read.
     pub(super) fn unreadable(file: &str, message: &str) -> Part {
         let notification = json!({
             "level": "error",
@@ -40,7 +40,7 @@ impl Part {
     }
 }
 
-/// The whole document.
+/// Returns the whole document.
 pub(super) fn document(parts: Vec<Part>, exit_code: u8) -> String {
     let (mut results, mut notifications) = (Vec::new(), Vec::new());
     for part in parts {
@@ -168,7 +168,7 @@ fn result(
     result
 }
 
-/// A path as a reference: what can't stand in one is escaped.
+/// Returns a path as a URI reference, with escapes.
 fn uri(path: &str) -> String {
     let mut out = String::new();
     for b in path.bytes() {

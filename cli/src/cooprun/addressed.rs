@@ -1,10 +1,10 @@
-//! What the blocks of a module hold, where device addresses are among it.
+//! Finds the device addresses in the blocks of a module.
 //!
-//! A pointer to PhysicalStorageBuffer memory in a block is an address. So is an integer of 64 bits, or two of 32, that the module
-//! makes such a pointer of: integers are followed from there to the block that they are loaded from, through sums and variables
-//! of functions.
+//! A pointer to PhysicalStorageBuffer memory in a block is an address. So is an integer of 64 bits, or two of 32, that
+//! the module converts to such a pointer: integers are traced back to the block that they are loaded from, through sums
+//! and variables of functions.
 
-use coop_exec::layout::Layout;
+use coop_exec::type_layout::TypeLayout;
 use coop_ir::constant::Constants;
 use coop_ir::spv::StorageClass;
 use coop_ir::types::{Scalar, Type};
@@ -12,16 +12,16 @@ use coop_ir::uses::Users;
 use coop_ir::{Id, Inst, Module, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most parts of a block that are written down.
+/// The largest number of parts of a block in a case.
 const MOST_FIELDS: usize = 256;
 
-/// Elements that are written down of an array of addresses without a length.
+/// The number of elements to write for a runtime array of addresses.
 const GUESSED_ADDRESSES: u32 = 16;
 
-/// Nesting of types that is looked into.
+/// The largest nesting of types to look into.
 const MOST_DEPTH: u32 = 16;
 
-/// Values that are looked at on the way from a pointer to where its address is loaded.
+/// The largest number of values to look at between a pointer and the load of its address.
 const MOST_STEPS: usize = 1000;
 
 /// `StorageClass` Function and PhysicalStorageBuffer.
@@ -33,49 +33,49 @@ const PHYSICAL: StorageClass = StorageClass::PhysicalStorageBuffer;
 pub(super) struct Field {
     /// Bytes from the start of the block.
     pub(super) offset: u32,
-    pub(super) what: What,
+    pub(super) what: FieldKind,
 }
 
 impl Field {
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     pub(super) fn bytes(self) -> u32 {
         match self.what {
-            What::Address(_) => 8,
-            What::Numbers(scalar, count) => scalar.bytes().saturating_mul(count),
+            FieldKind::Address(_) => 8,
+            FieldKind::Numbers(scalar, count) => scalar.bytes().saturating_mul(count),
         }
     }
 }
 
-/// What a part of a block holds.
+/// The contents of a part of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum What {
+pub(super) enum FieldKind {
     /// The address of something of this type.
     Address(Id),
-    /// So many numbers.
+    /// Numbers, and how many.
     Numbers(Scalar, u32),
 }
 
-/// Finds what the blocks of a module hold.
+/// Finds the contents of the blocks of a module.
 pub(super) struct Blocks<'a> {
     module: &'a Module,
-    layout: Layout<'a>,
+    layout: TypeLayout<'a>,
     constants: &'a Constants,
     /// Integers that are addresses: the block's type, the offset, and the type of what is there.
     integers: BTreeMap<(Id, u32), Id>,
 }
 
 impl<'a> Blocks<'a> {
-    pub(super) fn new(module: &'a Module, layout: Layout<'a>, constants: &'a Constants) -> Blocks<'a> {
+    pub(super) fn new(module: &'a Module, layout: TypeLayout<'a>, constants: &'a Constants) -> Blocks<'a> {
         let mut this = Blocks { module, layout, constants, integers: BTreeMap::new() };
         this.integers = this.find_integers();
         this
     }
 
-    /// The parts of a block that holds addresses; `None` of one that holds none.
+    /// Returns the parts of a block that has addresses; `None` for others.
     pub(super) fn fields(&self, block: Id) -> Option<Vec<Field>> {
         let mut fields = Vec::new();
         self.collect(block, block, 0, 0, &mut fields);
-        fields.iter().any(|f| matches!(f.what, What::Address(_))).then_some(fields)
+        fields.iter().any(|f| matches!(f.what, FieldKind::Address(_))).then_some(fields)
     }
 
     fn collect(&self, block: Id, kind: Id, offset: u32, depth: u32, out: &mut Vec<Field>) {
@@ -84,15 +84,15 @@ impl<'a> Blocks<'a> {
         }
         let mut add = |what| out.push(Field { offset, what });
         if let Some(pointee) = self.integers.get(&(block, offset)) {
-            return add(What::Address(*pointee));
+            return add(FieldKind::Address(*pointee));
         }
         let Some(ty) = Type::of(self.module, kind) else { return };
         match ty {
-            Type::Pointer { storage: PHYSICAL, pointee } => add(What::Address(pointee)),
-            Type::Scalar(scalar) => add(What::Numbers(scalar, 1)),
+            Type::Pointer { storage: PHYSICAL, pointee } => add(FieldKind::Address(pointee)),
+            Type::Scalar(scalar) => add(FieldKind::Numbers(scalar, 1)),
             Type::Vector { elem, len } => {
                 if let Some(Type::Scalar(scalar)) = Type::of(self.module, elem) {
-                    add(What::Numbers(scalar, len));
+                    add(FieldKind::Numbers(scalar, len));
                 }
             }
             Type::Array { elem, len } => {
@@ -128,7 +128,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Where integers are loaded that become pointers.
+    /// Finds the integers in blocks that are converted to pointers.
     fn find_integers(&self) -> BTreeMap<(Id, u32), Id> {
         let m = self.module;
         let users = Users::new(m);
@@ -150,7 +150,7 @@ impl<'a> Blocks<'a> {
         found
     }
 
-    /// The blocks and offsets from which a value is loaded.
+    /// Returns the blocks and offsets that a value is loaded from.
     fn loaded_from(&self, value: Id, users: &Users) -> BTreeSet<(Id, u32)> {
         let m = self.module;
         let (mut found, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), vec![value]);
@@ -176,7 +176,7 @@ impl<'a> Blocks<'a> {
         found
     }
 
-    /// The block that a chain of accesses begins at, and how many bytes behind its start it ends.
+    /// Returns the block that an access chain begins at, and the offset that it selects.
     fn place(&self, chain: &Inst) -> Option<(Id, u32)> {
         if !matches!(chain.op, Op::AccessChain | Op::InBoundsAccessChain) {
             return None;

@@ -1,34 +1,32 @@
-//! `cooprun case`: a first case file for a module.
+//! `cooprun case`: writes a first case file for a module.
 //!
-//! What the module says is written down: bindings, types, push constants, spec constants with their defaults, the size of a
-//! workgroup. What it can't say is guessed and marked as a guess: how many elements a runtime array has, how many workgroups
-//! to start, what goes in.
+//! Facts in the module are copied: bindings, types, push constants, specialization constants with their defaults, the
+//! workgroup size. All else is guessed and marked as a guess: the lengths of runtime arrays, the number of workgroups,
+//! the contents of buffers.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use coop_device::subgroup::{Specialised, specialised_for};
+use coop_device::subgroup::{SpecializedFor, specialized_for};
 use coop_exec::Error;
 use coop_exec::facts::{Binding, BindingKind, Facts, SpecConstant};
-use coop_exec::layout::Layout;
+use coop_exec::type_layout::TypeLayout;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Module, Op};
 
-use super::addressed::{Blocks, Field, What};
+use super::addressed::{Blocks, Field, FieldKind};
+use super::case_text::{GUESSED_COUNT, printable, quoted, type_name};
 use super::{Failure, kernel_case, read_words, write_text};
 use crate::Status;
 use crate::args::parse_subgroup_size;
 
-/// Elements of a runtime array, when nothing better is known.
-pub(super) const GUESSED_COUNT: u32 = 4096;
-
-/// Buffers that are made for addresses, and all others, at most.
+/// The largest number of buffers in a case.
 const MOST_BUFFERS: usize = 32;
 
-/// Nesting of types that is looked into for an element type.
+/// The largest nesting of types to look into for an element type.
 const MAX_DEPTH: u32 = 16;
 
 #[derive(Args, Debug)]
@@ -41,7 +39,7 @@ pub(super) struct WriteCase {
     /// The subgroup size that the pipeline requires
     #[arg(long, value_name = "N", value_parser = parse_subgroup_size)]
     subgroup_size: Option<u32>,
-    /// Where to write the case
+    /// The file to write the case to
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -58,14 +56,14 @@ impl WriteCase {
     }
 }
 
-/// Something that is reached by its address.
+/// A buffer that is reached by its address.
 #[derive(Clone)]
 struct Addressed {
     /// The name of its buffer.
     name: String,
-    /// What is there.
+    /// The type of its contents.
     pointee: Id,
-    /// The types of the blocks that hold the address, and those of what they are reached through.
+    /// The types of the blocks that hold the address, and of those that lead to them.
     within: Vec<Id>,
 }
 
@@ -73,14 +71,14 @@ struct Writer<'a> {
     module: &'a Module,
     facts: &'a Facts,
     decorations: &'a Decorations,
-    layout: Layout<'a>,
+    layout: TypeLayout<'a>,
     blocks: Blocks<'a>,
-    /// The names that buffers have got.
+    /// The names of the buffers so far.
     named: Vec<String>,
     text: String,
 }
 
-/// The text of a first case.
+/// Returns the text of a first case.
 fn write_case(
     module: &Module,
     facts: &Facts,
@@ -89,7 +87,7 @@ fn write_case(
 ) -> Result<String, Error> {
     let decorations = Decorations::new(module);
     let constants = Constants::new(module, &Specialization::new());
-    let layout = Layout::new(module, &decorations, &constants);
+    let layout = TypeLayout::new(module, &decorations, &constants);
     let blocks = Blocks::new(module, layout, &constants);
     let named = Vec::new();
     Writer { module, facts, decorations: &decorations, layout, blocks, named, text: String::new() }
@@ -138,14 +136,14 @@ impl Writer<'_> {
         Ok(self.text)
     }
 
-    /// The subgroup size that is asked for, or for which the module's defaults are made.
+    /// Writes the subgroup size: the requested one, or the one that the module's defaults are made for.
     fn subgroup_size(&mut self, asked: Option<u32>) {
         let matrices = Op::TypeCooperativeMatrixKHR;
         let depends = self.module.globals_with(matrices).next().is_some();
-        match (asked, specialised_for(self.module, &Specialization::new(), true)) {
+        match (asked, specialized_for(self.module, &Specialization::new(), true)) {
             (Some(size), _) => self.line(&format!("subgroup-size = {size}")),
             (None, Some(found)) => {
-                let Specialised { size, spec_id, sign, .. } = found;
+                let SpecializedFor { size, spec_id, sign, .. } = found;
                 self.line(&format!("# SpecId {spec_id} is {size}, and the module {sign}."));
                 self.line(&format!("subgroup-size = {size}"));
             }
@@ -157,7 +155,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Answers what is reached by addresses among them.
+    /// Writes the push constants. Returns the buffers that their addresses lead to.
     fn push_constants(&mut self) -> Vec<Addressed> {
         let mut addressed = Vec::new();
         let Some(block) = self.facts.push else { return addressed };
@@ -198,7 +196,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Answers what is reached by addresses in the buffer.
+    /// Writes a buffer. Returns the buffers that its addresses lead to.
     fn buffer(&mut self, binding: &Binding) -> Vec<Addressed> {
         let mut name = display_name(binding);
         if self.named.contains(&name) {
@@ -207,7 +205,9 @@ impl Writer<'_> {
         self.named.push(name.clone());
         let (set, slot) = (binding.set, binding.binding);
         if binding.kind == BindingKind::Other {
-            self.line(&format!("\n# Set {set}, binding {slot} ({name}) is no buffer: cooprun can't run this module."));
+            self.line(&format!(
+                "\n# Set {set}, binding {slot} ({name}) is not a buffer: cooprun can't run this module."
+            ));
             return Vec::new();
         }
         self.line("\n[[buffer]]");
@@ -219,8 +219,8 @@ impl Writer<'_> {
         self.contents(binding.pointee, &[])
     }
 
-    /// The parts of a block, one a line. Answers what is reached by the addresses among them; `within` are the types that it is
-    /// reached through, and a pointer back to one of those is null.
+    /// Writes the parts of a block, one on each line. Returns the buffers that their addresses lead to. `within` are
+    /// the types that lead to the block; a pointer back to one of those is null.
     fn parts(&mut self, block: Id, fields: &[Field], within: &[Id]) -> Vec<Addressed> {
         let mut addressed: Vec<Addressed> = Vec::new();
         let within = [within, &[block]].concat();
@@ -229,11 +229,11 @@ impl Writer<'_> {
             let member = self.member_name(block, offset);
             let comment = member.as_ref().map(|name| format!(" # {name}")).unwrap_or_default();
             let line = match field.what {
-                What::Numbers(scalar, count) => numbers(offset, scalar, count),
-                What::Address(pointee) if within.contains(&pointee) || self.named.len() >= MOST_BUFFERS => {
+                FieldKind::Numbers(scalar, count) => numbers(offset, scalar, count),
+                FieldKind::Address(pointee) if within.contains(&pointee) || self.named.len() >= MOST_BUFFERS => {
                     format!("    {{ offset = {offset}, type = \"u64\", values = [0] }}, # an address: null")
                 }
-                What::Address(pointee) => {
+                FieldKind::Address(pointee) => {
                     let free = member.filter(|name| !self.named.contains(name));
                     let name = free.unwrap_or_else(|| self.free_name(offset));
                     self.named.push(name.clone());
@@ -247,7 +247,7 @@ impl Writer<'_> {
         addressed
     }
 
-    /// The name of the member at an offset, where one begins there.
+    /// Returns the name of the member at an offset, where one begins there.
     fn member_name(&self, block: Id, offset: u32) -> Option<String> {
         let members = self.layout.members(block);
         let index = (0..).zip(members).find(|(_, m)| m.offset == offset)?.0;
@@ -259,8 +259,7 @@ impl Writer<'_> {
         names.into_iter().find(|name| !self.named.contains(name)).unwrap_or_default()
     }
 
-    /// The type of a buffer's elements, how many there are, and what they are filled with. Answers what is reached by addresses
-    /// in it.
+    /// Writes the type, number and contents of a buffer's elements. Returns the buffers that their addresses lead to.
     fn contents(&mut self, pointee: Id, within: &[Id]) -> Vec<Addressed> {
         if let Some(fields) = self.blocks.fields(pointee) {
             let end = fields.iter().map(|f| f.offset.saturating_add(f.bytes())).max().unwrap_or(0);
@@ -285,7 +284,7 @@ impl Writer<'_> {
         Vec::new()
     }
 
-    /// The scalar that a type is made of, and how many; none if it mixes them.
+    /// Returns the scalar that a type is made of, and the number of them; none if it mixes types.
     fn element(&self, kind: Id, depth: u32) -> Option<(Scalar, Option<u32>)> {
         if depth > MAX_DEPTH {
             return None;
@@ -319,7 +318,7 @@ impl Writer<'_> {
     }
 }
 
-/// A part of push constants or of a block: so many zeros.
+/// Returns a part of push constants or of a block: zeros.
 fn numbers(offset: u32, scalar: Scalar, count: u32) -> String {
     let zero = if scalar.is_float() { "0.0" } else { "0" };
     let zeros = vec![zero; count.min(64) as usize].join(", ");
@@ -345,17 +344,9 @@ fn default_value(spec: &SpecConstant) -> String {
     }
 }
 
-/// A float as TOML writes it.
+/// Returns a float in TOML syntax.
 fn float(value: f64) -> String {
     if value.is_nan() { "nan".into() } else { format!("{value:?}") }
-}
-
-pub(super) fn type_name(scalar: Scalar) -> String {
-    let name = scalar.to_string();
-    match name.parse::<coop_device::ComponentType>() {
-        Ok(kind) if coop_exec::number::is_element_type(kind) => name,
-        _ => "u8".into(),
-    }
 }
 
 fn display_name(binding: &Binding) -> String {
@@ -363,15 +354,6 @@ fn display_name(binding: &Binding) -> String {
         Some(name) => printable(name),
         None => format!("buffer{}_{}", binding.set, binding.binding),
     }
-}
-
-/// What of a name can stand in a comment or a string.
-pub(super) fn printable(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).collect()
-}
-
-pub(super) fn quoted(text: &str) -> String {
-    format!("\"{}\"", printable(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 #[cfg(test)]

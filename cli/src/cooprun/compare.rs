@@ -1,4 +1,4 @@
-//! `cooprun compare`.
+//! `cooprun compare`: runs two modules with the same inputs and compares every buffer.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use coop_exec::{Case, Difference};
 
-use super::execute::{dump, verdict};
 use super::on::{self, Judge, OnArgs, Ran};
+use super::results::{dump, verdict};
 use super::{CaseArgs, Failure, json, print};
 use crate::Status;
 use crate::args::OutputStyle;
@@ -17,7 +17,7 @@ use crate::io::{self, Loaded};
 pub(super) struct Compare {
     /// The first module
     a: PathBuf,
-    /// The second module, which should do the same
+    /// The second module, which should give the same results
     b: PathBuf,
     #[command(flatten)]
     case: CaseArgs,
@@ -25,11 +25,11 @@ pub(super) struct Compare {
     on: OnArgs,
 }
 
-/// Both modules in one place.
+/// The runs of both modules in one place.
 struct Pair {
     a: Ran,
     b: Ran,
-    /// The second is measured against the first.
+    /// The differences of the second from the first.
     differences: Vec<Difference>,
 }
 

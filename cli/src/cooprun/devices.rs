@@ -1,4 +1,4 @@
-//! `cooprun devices` and `cooprun profile`.
+//! `cooprun devices` and `cooprun profile`: list the Vulkan devices and write their profiles.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ pub(super) struct Devices {
 pub(super) struct WriteProfile {
     #[command(flatten)]
     device: DeviceArgs,
-    /// What the profile is called
+    /// The name of the profile
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Where to write it
+    /// The file to write
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -62,7 +62,8 @@ impl WriteProfile {
     }
 }
 
-/// A name from the device's own: lower case, one dash for whatever is neither a letter nor a digit.
+/// Returns a profile name from the device's: lower case, one dash for each run of characters that are neither letters
+/// nor digits.
 fn slug(device: &str) -> String {
     let words: Vec<&str> = device.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     words.join("-").to_lowercase()
@@ -142,7 +143,7 @@ fn names(profile: &Profile, named: Named) -> String {
     if present.is_empty() { "none".into() } else { present.join(", ") }
 }
 
-/// One line for each set of types and scope, with the sizes after it.
+/// Returns one line for each set of types and scope, followed by the sizes.
 fn grouped(rows: &[MatrixProperties]) -> Vec<String> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {

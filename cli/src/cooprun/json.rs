@@ -1,4 +1,4 @@
-//! What `--json` prints.
+//! The JSON output of `--json`.
 
 use coop_exec::interp::Finding;
 use coop_exec::number::Value;
@@ -7,14 +7,13 @@ use coop_ir::Module;
 use serde_json::{Value as Json, json};
 
 use super::Failure;
-use super::execute::{dump_name, expected, tera_operations, verdict};
 use super::on::{Comparison, Ran};
-use super::verify::Verification;
+use super::results::{Verification, dump_name, expected, tera_operations, verdict};
 use crate::Status;
 use crate::json::Places;
 use crate::render::Problem;
 
-/// The object of a run in one place; for several, one object with all of them and how they differ.
+/// Returns the object of a run in one place; for several, an object with all of them and their differences.
 pub(super) fn several(mut runs: Vec<Json>, comparisons: &[Comparison], ok: bool) -> String {
     match runs.pop() {
         Some(one) if runs.is_empty() => one.to_string(),
@@ -32,7 +31,7 @@ pub(super) fn several(mut runs: Vec<Json>, comparisons: &[Comparison], ok: bool)
     }
 }
 
-/// What the interpreter found; null where it did not run.
+/// Returns the findings of the interpreter; null where it did not run.
 fn findings(ran: &Ran, module: &Module) -> Json {
     let Some(findings) = &ran.findings else { return Json::Null };
     let places = Places::new(module);
@@ -44,7 +43,7 @@ fn findings(ran: &Ran, module: &Module) -> Json {
     findings.iter().map(object).collect()
 }
 
-/// `cooprun run --json`.
+/// Returns the output of `cooprun run --json`.
 pub(super) fn run(ran: &Ran, case: &Case, differences: &[Difference], module: &Module) -> Json {
     let outcome = &ran.outcome;
     let mut object = json!({
@@ -71,7 +70,7 @@ pub(super) fn run(ran: &Ran, case: &Case, differences: &[Difference], module: &M
     object
 }
 
-/// `cooprun compare --json`.
+/// Returns the output of `cooprun compare --json`.
 pub(super) fn compare(a: (&Ran, &Module), b: (&Ran, &Module), differences: &[Difference]) -> Json {
     let side = |(ran, module): (&Ran, &Module)| {
         let outcome = &ran.outcome;
@@ -87,7 +86,7 @@ pub(super) fn compare(a: (&Ran, &Module), b: (&Ran, &Module), differences: &[Dif
     })
 }
 
-/// `cooprun verify --json`.
+/// Returns the output of `cooprun verify --json`.
 pub(super) fn verify(verification: &Verification, lowered: &Module, original: &Module) -> Json {
     let ran = &verification.ran;
     json!({
@@ -107,7 +106,7 @@ pub(super) fn verify(verification: &Verification, lowered: &Module, original: &M
     })
 }
 
-/// What went wrong, in place of a result.
+/// Returns the output for a failure.
 pub(super) fn failure(failure: &Failure) -> String {
     let kind = match failure {
         Failure::File(_) => "file",
@@ -163,7 +162,7 @@ fn difference(difference: &Difference) -> Json {
     })
 }
 
-/// JSON has no NaN, no infinity and no 128-bit integers: those are strings.
+/// Returns a number. NaN, infinities and large integers, which JSON lacks, are strings.
 fn number(value: Value) -> Json {
     match value {
         Value::Int(value) => match i64::try_from(value) {

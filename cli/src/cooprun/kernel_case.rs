@@ -1,4 +1,4 @@
-//! A first case for an OpenCL kernel: what its parameters say, the rest guessed and marked.
+//! Writes a first case for an OpenCL kernel from its parameters. All else is guessed and marked as a guess.
 
 use std::fmt::Write;
 
@@ -10,15 +10,15 @@ use coop_ir::spv::{ExecutionMode, ExecutionModel, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Module, Op};
 
-use super::case::{GUESSED_COUNT, printable, quoted, type_name};
+use super::case_text::{GUESSED_COUNT, printable, quoted, type_name};
 
-/// Bytes of workgroup memory behind a parameter, when nothing is known.
+/// The guessed size in bytes of workgroup memory that a parameter points to.
 const GUESSED_LOCAL: u32 = 4096;
 
-/// Nesting of types that is looked into.
+/// The largest nesting of types to look into.
 const MAX_DEPTH: u32 = 16;
 
-/// The text of a first case, if the module is one of kernels.
+/// Returns the text of a first case, if the module has kernels.
 pub(super) fn write(module: &Module, entry: Option<&str>) -> Result<Option<String>, Error> {
     let decorations = Decorations::new(module);
     let kernels: Vec<EntryPoint> =
@@ -80,7 +80,7 @@ impl Writer<'_> {
         self.text
     }
 
-    /// Writes the arguments; answers the buffers among them.
+    /// Writes the arguments. Returns the buffers among them.
     fn arguments(&mut self, entry: &EntryPoint) -> Vec<(String, Id)> {
         let mut buffers: Vec<(String, Id)> = Vec::new();
         let function = self.module.functions.iter().find(|f| self.module.inst(f.def).result == Some(entry.function));
@@ -126,7 +126,7 @@ impl Writer<'_> {
         types::natural_size(self.module, self.constants, ty).map_or(0, |(bytes, _)| bytes)
     }
 
-    /// A struct by value.
+    /// Returns the argument for a struct by value.
     fn bytes(&self, ty: Id) -> String {
         let mut out = String::from("{ bytes = \"");
         for _ in 0..self.size(ty).clamp(1, 1024) {
@@ -135,7 +135,7 @@ impl Writer<'_> {
         out + "\" }"
     }
 
-    /// The number that a type is made of; none if it mixes them.
+    /// Returns the scalar that a type is made of; none if it mixes types.
     fn number(&self, ty: Id, depth: u32) -> Option<Scalar> {
         if depth > MAX_DEPTH {
             return None;

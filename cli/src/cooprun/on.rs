@@ -1,4 +1,4 @@
-//! Where modules run: on a Vulkan or an OpenCL device, in the interpreter, or in both; and what a run there left.
+//! The places where modules run: a Vulkan or an OpenCL device, the interpreter, or both; and the results of runs.
 
 use std::cell::OnceCell;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use crate::interp::{InterpArgs, draw, placement_name};
 use crate::io::{self, Loaded};
 use crate::render::{self, Renderer};
 
-/// Where to run, and how.
+/// The choice of the places to run in.
 #[derive(Args, Debug)]
 pub struct OnArgs {
     /// Where to run
@@ -66,7 +66,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Returns true if a device runs modules here, which can be measured.
+    /// Returns true if a device, which can be measured, is among the places.
     pub fn has_device(&self) -> bool {
         self.vulkan.is_some() || self.opencl.is_some()
     }
@@ -74,7 +74,7 @@ impl Opened {
 
 /// One place to run modules.
 pub struct Runner<'a> {
-    /// What `--dump-dir` calls it.
+    /// The name in `--dump-dir`.
     pub key: String,
     name: String,
     validated: bool,
@@ -87,21 +87,21 @@ enum How<'a> {
     Interp(Interpreted),
 }
 
-/// What a run left.
+/// The result of a run.
 pub struct Ran {
     /// The buffers, times and messages.
     pub outcome: Outcome,
-    /// What the interpreter found, or nothing where it was not the interpreter that ran.
+    /// The findings of the interpreter; `None` for devices.
     pub findings: Option<Vec<Finding>>,
-    /// True if the validation layer watched.
+    /// True if the validation layer was enabled.
     pub validated: bool,
 }
 
-/// How two places differ.
+/// The differences of the results in two places.
 pub struct Comparison {
-    /// Where the one ran.
+    /// The device of the one run.
     pub device: String,
-    /// Where the other ran.
+    /// The device of the other run.
     pub with: String,
     /// Elements that differ, by buffer.
     pub differences: Vec<Difference>,
@@ -120,7 +120,7 @@ impl OnArgs {
         Ok(Opened { vulkan, opencl })
     }
 
-    /// Where to run: the interpreters first, so that what follows is measured against them.
+    /// Returns the places to run in, the interpreters first: the others are compared with them.
     pub fn runners<'a>(
         &self,
         opened: &'a Opened,
@@ -150,7 +150,7 @@ impl OnArgs {
         Ok(runners)
     }
 
-    /// How far right results of a module may be apart.
+    /// Derives how far apart the results of a module may be.
     pub fn bounds(&self, runners: &[Runner<'_>], module: &Module, case: &Case) -> Bounds {
         let device = OnArgs::profile(runners).map(|profile| profile.limits.subgroup_size);
         let (size, _) = self.interp.subgroup_size(case, device);
@@ -158,7 +158,7 @@ impl OnArgs {
         Bounds::derive(module, case, config)
     }
 
-    /// The profile of the device, if one is among the places.
+    /// Returns the profile of the device, if one is among the places.
     pub fn profile<'a>(runners: &'a [Runner<'_>]) -> Option<&'a Profile> {
         runners.iter().find_map(|runner| match &runner.how {
             How::Vulkan(executor) => Some(executor.profile()),
@@ -212,12 +212,12 @@ impl Runner<'_> {
 }
 
 impl Ran {
-    /// Returns true if nothing is wrong with the run itself.
+    /// Returns true if there are no complaints about the run itself.
     pub fn is_clean(&self) -> bool {
         self.outcome.messages.is_empty() && self.outcome.faults.is_empty()
     }
 
-    /// What the validation layer, the guards and the interpreter have to say.
+    /// Returns the complaints of the validation layer, the guards and the interpreter.
     pub fn complaints(&self, loaded: &Loaded, style: &OutputStyle) -> String {
         let mut text = String::new();
         if let Some(findings) = &self.findings {
@@ -230,7 +230,7 @@ impl Ran {
         text
     }
 
-    /// How this run differs from another of the same case.
+    /// Returns the differences from another run of the same case.
     pub fn compare(&self, other: &Ran, judge: &Judge<'_>) -> Result<Comparison, Error> {
         Ok(Comparison {
             device: self.outcome.device.clone(),
@@ -240,7 +240,7 @@ impl Ran {
     }
 }
 
-/// Compares runs of a case; derives the tolerances that it leaves open, once, when they are needed.
+/// Compares runs of a case. Derives its derived tolerances once, when they are needed.
 pub struct Judge<'a> {
     /// The case that the runs are of.
     pub case: &'a Case,
@@ -250,7 +250,7 @@ pub struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// For a case of a module.
+    /// Returns a judge for a case of a module.
     pub fn new(on: &'a OnArgs, runners: &'a [Runner<'_>], module: &'a Module, case: &'a Case) -> Judge<'a> {
         Judge {
             case,
@@ -265,7 +265,7 @@ impl<'a> Judge<'a> {
         self.bounds.get_or_init(&self.derive)
     }
 
-    /// How one run of the case's module, or of another that should do the same, differs from another.
+    /// Returns the differences between two runs of the case's module, or of another that should give the same results.
     pub fn compare(&self, ran: &Ran, with: &Ran) -> Result<Vec<Difference>, Error> {
         let differences = ran.outcome.compare(&with.outcome, self.case)?;
         if differences.is_empty() {
@@ -277,13 +277,13 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// How the runs of one module in several places differ from the first.
+/// Returns the differences of the runs of one module in several places from the first.
 pub fn across<'a>(mut runs: impl Iterator<Item = &'a Ran>, judge: &Judge<'_>) -> Result<Vec<Comparison>, Error> {
     let Some(first) = runs.next() else { return Ok(Vec::new()) };
     runs.map(|ran| ran.compare(first, judge)).collect()
 }
 
-/// Comparisons as lines: what differs, or that nothing does.
+/// Describes comparisons in lines.
 pub fn describe(comparisons: &[Comparison]) -> String {
     let mut text = String::new();
     for Comparison { device, with, differences } in comparisons {
@@ -297,7 +297,7 @@ pub fn describe(comparisons: &[Comparison]) -> String {
     text
 }
 
-/// Returns true if places agree.
+/// Returns true if the places agree.
 pub fn agree(comparisons: &[Comparison]) -> bool {
     comparisons.iter().all(|comparison| comparison.differences.is_empty())
 }

@@ -1,8 +1,8 @@
 //! `cooprun verify`: lower, run, compare.
 //!
-//! The lowered module is compared with the original where that runs without complaint, and with what the case expects where
-//! it expects something. Nothing to compare with is an error, not a success; but undefined behaviour of the original that
-//! the interpreter found is a finding.
+//! The lowered module is compared with the original where that runs without complaint, and with the expectations of the
+//! case. Having nothing to compare with is an error, but undefined behavior of the original that the interpreter found
+//! is a finding.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -13,8 +13,8 @@ use coop_exec::{Case, Difference, Error, RunOptions};
 use coop_ir::Module;
 use coop_passes::{Lanes, Lowered, Options, Report};
 
-use super::execute::dump;
 use super::on::{self, Judge, OnArgs, Ran, Runner};
+use super::results::{Verification, dump};
 use super::{CaseArgs, Failure, json, print};
 use crate::args::{OutputStyle, ProfileArgs, TargetArg};
 use crate::io::{Format, Loaded};
@@ -24,25 +24,25 @@ use crate::{Status, io};
 pub(super) struct Verify {
     /// The module
     module: PathBuf,
-    /// What to lower to
+    /// The target of the lowering
     #[arg(long, value_enum, default_value_t)]
     target: TargetArg,
-    /// What a lane of a matrix is: an invocation of a subgroup, or one by its place in the workgroup
+    /// The lanes of a matrix: invocations of a subgroup, or consecutive invocations of the workgroup
     #[arg(long, value_enum, default_value_t)]
     lanes: LanesName,
     #[command(flatten)]
     case: CaseArgs,
-    /// The device to lower for, where it is not the one that runs it: a built-in profile, or a file
+    /// The profile to lower for, if not that of the device that runs the module: a built-in name, or a file
     #[arg(long, value_name = "NAME|FILE.json")]
     profile: Option<String>,
     #[command(flatten)]
     on: OnArgs,
-    /// Keep the lowered module
+    /// Write the lowered module to this file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// `--lanes`.
+/// The values of `--lanes`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum LanesName {
     /// Invocations of a subgroup of the device
@@ -50,22 +50,6 @@ pub enum LanesName {
     Subgroup,
     /// Consecutive invocations of a workgroup; no subgroup operations
     LocalIndex,
-}
-
-/// What a lowered module was compared with, and how it differs.
-pub(super) struct Verification<'a> {
-    /// The run of the lowered module.
-    pub(super) ran: Ran,
-    /// The run of the original, if it ran.
-    pub(super) original: Option<Ran>,
-    /// `original`, `expectation`.
-    pub(super) compared_with: Vec<&'static str>,
-    /// Why the original was left out, if it was.
-    pub(super) not_compared: Option<String>,
-    /// Each with what it was compared with.
-    pub(super) differences: Vec<(&'static str, Difference)>,
-    /// What the lowering did.
-    pub(super) report: &'a Report,
 }
 
 impl Verify {
@@ -122,7 +106,7 @@ impl Verify {
     }
 }
 
-/// Lowers a module for how a case runs it.
+/// Lowers a module for a case.
 pub fn lower(
     module: &Module,
     case: &Case,
@@ -163,7 +147,7 @@ pub fn lower(
     .map_err(Failure::Lower)
 }
 
-/// The case with what a lowered module asks of the pipeline.
+/// Returns the case with the requirements of a lowered module on the pipeline.
 pub fn asked(case: &Case, report: &Report) -> Case {
     let mut asked = case.clone();
     asked.subgroup_size = report.required_subgroup_size.or(case.subgroup_size);

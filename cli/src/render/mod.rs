@@ -1,4 +1,4 @@
-//! How findings look to people: with the module's text as source, or one line each.
+//! Renders findings for people: with the module's text as source, or one line each.
 
 mod listing;
 
@@ -10,20 +10,20 @@ use listing::{Listing, Text};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode};
 use std::fmt;
 
-/// What one finding says: a rule's, or a refusal of a lowering.
+/// A finding of a rule, or a refusal of a lowering.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// The id of the rule or refusal.
     pub code: String,
-    /// How bad it is.
+    /// The level.
     pub level: Level,
-    /// What is wrong.
+    /// The message.
     pub message: String,
     /// The guilty instruction.
     pub at: InstRef,
     /// Places and what to say about them.
     pub labels: Vec<(InstRef, Part, String)>,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Renderer<'a> {
         renderer
     }
 
-    /// Says which instructions all that is drawn will be about.
+    /// Sets the instructions of all findings that will be rendered.
     #[must_use]
     fn about(mut self, shown: impl IntoIterator<Item = InstRef>) -> Renderer<'a> {
         self.shown = Some(shown.into_iter().collect());
@@ -171,7 +171,7 @@ impl Diagnostic for Shown<'_> {
     }
 }
 
-/// The same place in the shader that the module was compiled from.
+/// The location in the shader that the module was compiled from.
 #[derive(Debug)]
 struct InShader {
     message: String,

@@ -1,4 +1,4 @@
-//! What an application enabled when it made its device.
+//! The features and extensions that an application enabled when it created its device.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -8,10 +8,10 @@ use ash::vk;
 use super::structs::{self, FEATURE_STRUCTS, Row, VERSION_STRUCTS};
 use crate::{ApiVersion, Feature, Features, Profile};
 
-/// What a `VkDevice` was made with: a shader may use no more of what the physical device has.
+/// The features and extensions of a `VkDevice`: a shader may use nothing else of the physical device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EnabledFeatures {
-    /// The version that the application uses Vulkan in (`VkApplicationInfo`); without it, the device's.
+    /// The Vulkan version of the application (`VkApplicationInfo`); without it, the device's.
     pub api_version: Option<ApiVersion>,
     /// The device extensions.
     pub extensions: BTreeSet<String>,
@@ -20,18 +20,18 @@ pub struct EnabledFeatures {
 }
 
 impl EnabledFeatures {
-    /// Returns all that a physical device has: for who asks before there is a `VkDevice`.
+    /// Returns everything that a physical device has, for use before there is a `VkDevice`.
     pub fn everything(profile: &Profile) -> EnabledFeatures {
         let extensions = profile.extensions.iter().cloned().collect();
         EnabledFeatures { api_version: None, extensions, features: profile.features }
     }
 
-    /// Reads what a `VkDeviceCreateInfo` asks for: its extensions, `pEnabledFeatures`, and every structure of features in its
-    /// chain, those of Vulkan 1.1 to 1.4 included. Structures that nothing here knows are passed over.
+    /// Reads a `VkDeviceCreateInfo`: its extensions, `pEnabledFeatures`, and every structure of features in its chain,
+    /// those of Vulkan 1.1 to 1.4 included. Unknown structures are skipped.
     ///
     /// # Safety
     ///
-    /// `info` is valid as Vulkan defines it: its pointers, and those of each structure in its chain, point to what they say.
+    /// `info` is valid as Vulkan defines it: its pointers, and those of each structure in its chain, are valid.
     pub unsafe fn from_create_info(info: &vk::DeviceCreateInfo<'_>) -> EnabledFeatures {
         let mut enabled = EnabledFeatures::default();
         let names = info.pp_enabled_extension_names;
@@ -55,7 +55,7 @@ impl EnabledFeatures {
         enabled
     }
 
-    /// Adds what a structure of the chain enables.
+    /// Adds the features of a structure in the chain.
     ///
     /// # Safety
     ///
@@ -64,7 +64,7 @@ impl EnabledFeatures {
         // SAFETY: every structure of a chain begins like this.
         let s_type = unsafe { (*link).s_type };
         if s_type == vk::StructureType::PHYSICAL_DEVICE_FEATURES_2 {
-            // SAFETY: `sType` says what it is.
+            // SAFETY: `sType` says what the structure is.
             self.add_core(unsafe { (*link.cast::<vk::PhysicalDeviceFeatures2<'_>>()).features });
             return;
         }
@@ -96,7 +96,7 @@ impl EnabledFeatures {
 }
 
 impl Profile {
-    /// Returns what is left of a device for one who enabled no more than this. Boolean properties stay: nobody enables them.
+    /// Returns the profile restricted to what was enabled. Boolean properties stay, as they need not be enabled.
     #[must_use]
     pub fn restricted_to(&self, enabled: &EnabledFeatures) -> Profile {
         let mut profile = self.clone();
@@ -112,7 +112,7 @@ impl Profile {
 }
 
 impl Profile {
-    /// Empties the lists that a device answers only where it has the feature.
+    /// Empties the lists that a device reports only if it has the feature.
     fn drop_lists_of_absent_features(&mut self) {
         if !self.has(Feature::CooperativeMatrix) {
             self.khr_properties.clear();
@@ -137,7 +137,7 @@ mod tests {
     fn chains_are_read() {
         let mut float16 = vk::PhysicalDeviceVulkan12Features::default().shader_float16(true).scalar_block_layout(true);
         let mut sizes = vk::PhysicalDeviceSubgroupSizeControlFeatures::default().compute_full_subgroups(true);
-        // Nothing here knows this one.
+        // This structure is not known here.
         let mut multiview = vk::PhysicalDeviceMultiviewFeatures::default().multiview(true);
         let core = vk::PhysicalDeviceFeatures::default().shader_int16(true);
         let mut features = vk::PhysicalDeviceFeatures2::default().features(core);

@@ -1,8 +1,8 @@
-//! Profiles of physical devices, and what an application enabled of one.
+//! Profiles of physical devices, and the features that an application enabled.
 //!
-//! Nothing here opens a loader: who asks has an instance already. Unsafe code is confined to this module. What makes it
-//! sound: handles are the caller's and stay alive during a call; structures that Vulkan fills outlive the call, and are as
-//! large as their `sType` says.
+//! Nothing here opens a loader: the caller has an instance already. Unsafe code is confined to this module. It is sound
+//! because handles are the caller's and stay alive during a call, and structures that Vulkan fills outlive the call and
+//! are as large as their `sType` says.
 #![allow(unsafe_code)]
 
 mod enabled;
@@ -16,12 +16,12 @@ use ash::vk;
 pub use enabled::EnabledFeatures;
 pub use query::profile;
 
-/// Why a device could not be asked.
+/// An error of a Vulkan call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueryError {
-    /// The call.
+    /// The name of the call.
     pub call: &'static str,
-    /// What it returned.
+    /// The result that it returned.
     pub result: vk::Result,
 }
 

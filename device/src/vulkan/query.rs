@@ -1,4 +1,4 @@
-//! Reading a device's profile.
+//! Queries a device's profile from its driver.
 
 use std::ffi::CStr;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 use ash::vk;
 
-/// Asks the driver for everything that a profile holds. `version` is the newest that the instance may be used with.
+/// Queries everything that a profile holds. `version` is the newest that the instance may be used with.
 ///
 /// # Safety
 ///
@@ -33,7 +33,7 @@ pub unsafe fn profile(
     Ok(query.profile)
 }
 
-/// A device without extended queries has nothing that a cooperative matrix needs; 1.1 has them.
+/// Cooperative matrices need extended queries, which are core in 1.1.
 fn has_queries(version: ApiVersion) -> bool {
     version.at_least(1, 1)
 }
@@ -42,7 +42,7 @@ struct Query<'a> {
     entry: &'a ash::Entry,
     instance: &'a ash::Instance,
     device: vk::PhysicalDevice,
-    /// What may be used: the older of the instance's and the device's.
+    /// The version that may be used: the older of the instance's and the device's.
     version: ApiVersion,
     profile: Profile,
 }
@@ -54,7 +54,7 @@ impl<'a> Query<'a> {
         version: ApiVersion,
         device: vk::PhysicalDevice,
     ) -> Result<Query<'a>, QueryError> {
-        // What ash does not find it ends the process for.
+        // ash aborts when it does not find a function.
         let has = |name: &CStr| function(entry, instance, name).is_some();
         if !has(c"vkGetPhysicalDeviceProperties") || !has(c"vkGetPhysicalDeviceFeatures") {
             return Err(QueryError { call: "vkGetInstanceProcAddr", result: vk::Result::ERROR_INITIALIZATION_FAILED });
@@ -160,7 +160,7 @@ impl<'a> Query<'a> {
             (limits.min_subgroup_size, limits.max_subgroup_size) = (*min, *max);
             (limits.max_compute_workgroup_subgroups, limits.required_subgroup_size_stages) = (*subgroups, *stages);
         }
-        // Compute is the one stage that either may have, and the KHR bit is the one that counts where both exist.
+        // Compute is the one stage that either may have; where both exist, the KHR bit counts.
         if let Some([stages, ..]) = answer(khr).or(answer(nv)) {
             limits.cooperative_matrix_supported_stages = *stages;
         }
@@ -218,7 +218,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// Both scopes, every size of subgroup and of workgroup that can be asked for, saturating and not.
+    /// Queries both scopes, every size of subgroup and of workgroup that can be required, saturating and not.
     fn properties2(&mut self) -> Result<(), QueryError> {
         if !self.profile.has(Feature::CooperativeMatrixProperties2) {
             return Ok(());
@@ -276,7 +276,7 @@ impl<'a> Query<'a> {
 
     fn rows<const N: usize>(&self, name: &'static CStr, s_type: i32) -> Result<Vec<[u32; N]>, QueryError> {
         let Some(function) = self.function(name) else { return Ok(Vec::new()) };
-        // SAFETY: all functions that are asked for by way of this have this type, with rows of N members.
+        // SAFETY: all functions that are queried this way have this type, with rows of N members.
         let function = unsafe { std::mem::transmute::<vk::PFN_vkVoidFunction, Option<ListRows<N>>>(Some(function)) };
         let Some(function) = function else { return Ok(Vec::new()) };
         let rows = list(s_type, |count, rows| {
@@ -292,7 +292,7 @@ fn function(entry: &ash::Entry, instance: &ash::Instance, name: &CStr) -> Option
     unsafe { entry.get_instance_proc_addr(instance.handle(), name.as_ptr()) }
 }
 
-/// Vulkan's way of listing: ask for the count, then for the elements, again if there are more by then.
+/// Lists items as Vulkan does: query the count, then the elements, again if there are more by then.
 fn list<const N: usize>(
     s_type: i32,
     mut call: impl FnMut(*mut u32, *mut Row<N>) -> vk::Result,

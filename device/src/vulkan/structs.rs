@@ -1,7 +1,7 @@
-//! Vulkan structures as tables: their numbers, and what their members are.
+//! Vulkan structures as tables: their numbers and members.
 //!
-//! ash 0.38 knows Vulkan up to 1.3.281; half of what cooperative matrices need is newer. All of the structures in
-//! question have one shape: `sType`, `pNext`, then 32-bit members. [`Row`] is that shape, so a structure is a number
+//! ash 0.38 knows Vulkan up to 1.3.281; half of the structures for cooperative matrices are newer. All of these
+//! structures have one shape: `sType`, `pNext`, then 32-bit members. [`Row`] is that shape, so a structure is a number
 //! and a list of members, whether ash knows it or not. The numbers are those of the registry of Vulkan 1.4.360.
 
 use std::ffi::c_void;
@@ -17,12 +17,12 @@ pub struct Row<const N: usize> {
     pub s_type: i32,
     /// `pNext`.
     pub p_next: *mut c_void,
-    /// All that follows.
+    /// The members.
     pub members: [u32; N],
 }
 
 impl<const N: usize> Row<N> {
-    /// Makes one with all members zero.
+    /// Returns a structure with all members zero.
     pub fn new(s_type: i32) -> Row<N> {
         Row { s_type, p_next: std::ptr::null_mut(), members: [0; N] }
     }
@@ -39,7 +39,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Adds a structure and answers its place.
+    /// Adds a structure and returns its index.
     pub fn push(&mut self, s_type: i32, members: &[u32]) -> usize {
         let mut row = Longest::new(s_type);
         row.members[..members.len()].copy_from_slice(members);
@@ -47,8 +47,8 @@ impl Chain {
         self.rows.len() - 1
     }
 
-    /// Links the structures; what to put into the `pNext` of the structure that heads the chain. Nothing may be
-    /// pushed any more while Vulkan looks at it.
+    /// Links the structures, and returns the pointer for the `pNext` of the structure that heads the chain. Nothing may
+    /// be pushed while Vulkan uses it.
     pub fn head(&mut self) -> *mut c_void {
         let first = self.rows.as_mut_ptr();
         for place in 1..self.rows.len() {
@@ -58,7 +58,7 @@ impl Chain {
         if self.rows.is_empty() { std::ptr::null_mut() } else { first.cast() }
     }
 
-    /// The members of a structure, by place.
+    /// Returns the members of the structure with an index.
     pub fn members(&self, place: usize) -> &[u32] {
         &self.rows[place].members
     }
@@ -68,11 +68,11 @@ impl Chain {
 pub struct FeatureStruct {
     /// Its number.
     pub s_type: i32,
-    /// The extension that brings it.
+    /// The extension that adds it.
     pub extension: &'static str,
-    /// The minor version of Vulkan 1 that took it in.
+    /// The minor version of Vulkan 1 that made it core.
     pub core: Option<u16>,
-    /// The members in order; `None` for those that we never ask for.
+    /// The members in order; `None` for those that are never queried.
     pub members: &'static [Option<Feature>],
 }
 
@@ -346,7 +346,7 @@ pub struct VersionStruct {
     pub s_type: i32,
     /// Its size in bytes.
     pub size: usize,
-    /// The features that are asked for, each with its offset in the structure.
+    /// The features that are queried, each with its offset in the structure.
     pub members: &'static [(usize, Feature)],
 }
 
@@ -361,7 +361,7 @@ macro_rules! members {
     };
 }
 
-/// The structures of the versions: what they have is also in structures of [`FEATURE_STRUCTS`].
+/// The structures of the versions. Their features are also in structures of [`FEATURE_STRUCTS`].
 pub const VERSION_STRUCTS: &[VersionStruct] = &[
     members!(PhysicalDeviceVulkan11Features {
         storage_buffer16_bit_access: StorageBuffer16BitAccess,
@@ -421,7 +421,7 @@ pub fn core_features(features: &mut vk::PhysicalDeviceFeatures) -> [(Feature, &m
     ]
 }
 
-/// Extensions that an extension needs beside it.
+/// Returns the extensions that an extension requires.
 pub fn extension_needs(extension: &str) -> &'static [&'static str] {
     match extension {
         "VK_NV_cooperative_matrix2" | "VK_EXT_cooperative_matrix_maintenance1" => &["VK_KHR_cooperative_matrix"],

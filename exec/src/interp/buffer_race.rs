@@ -1,14 +1,14 @@
-//! Data races between workgroups: who accessed each byte of the buffers.
+//! Data races between workgroups: tracks which workgroup accessed each byte of the buffers.
 //!
-//! Nothing orders two workgroups but atomic operations. A workgroup that has executed one on a buffer may have learned from it what
-//! others did before, so it is given the benefit of the doubt. Writing a value that is there already is no news to anybody: that
-//! every workgroup writes the same is common, harmless, and not reported.
+//! Nothing orders two workgroups but atomic operations. A workgroup that has executed one on a buffer may have
+//! synchronized with others, so its accesses are not reported. Neither are writes of the value that is already there:
+//! that every workgroup writes the same value is common and harmless.
 
 use coop_ir::InstRef;
 
 const PAGE: usize = 1024;
 
-/// An access; workgroups are numbered from 1, and 0 is nobody.
+/// An access. Workgroups are numbered from 1; 0 means none.
 #[derive(Clone, Copy, Default)]
 struct Cell {
     writer: u32,
@@ -36,7 +36,7 @@ pub(super) struct BufferRace {
     pages: Vec<Vec<Option<Box<[Cell]>>>>,
     /// The workgroup that runs, from 1.
     current: u32,
-    /// It has executed an atomic operation.
+    /// True if it has executed an atomic operation.
     synchronised: bool,
 }
 
@@ -55,7 +55,7 @@ impl BufferRace {
         self.synchronised = true;
     }
 
-    /// Notes an access and answers with whom it conflicts.
+    /// Records an access and returns the conflicting one.
     pub(super) fn access(
         &mut self,
         buffer: usize,

@@ -1,21 +1,21 @@
 //! Matrix instructions that call functions: reductions, per-element operations, tensor loads and stores.
 //!
-//! Functions are called for as many elements at once as there are invocations; every element once.
+//! Functions are called for as many elements at once as there are invocations; each element once.
 
 use std::ops::Range;
 
 use super::Semantics;
 use super::code::{Extra, Row, Tensor};
+use super::error_bound;
+use super::findings::FindingKind;
 use super::machine::{Machine, Stop};
 use super::num::{Num, mask};
-use super::regs::Mask;
-use super::shade::Shade;
-use super::spread;
-use super::tensor::{Coords, Hit, Layout, View, locate};
+use super::registers::Mask;
+use super::taint::Taint;
+use super::tensor::{Coords, Hit, TensorLayout, TensorView, locate};
 use super::types::{Coop, Kind, Ty};
-use super::ub::FindingKind;
 
-/// An element that a decode function computes.
+/// An element for a decode function to compute.
 struct Job {
     element: u32,
     linear: u64,
@@ -24,21 +24,21 @@ struct Job {
 }
 
 impl Machine<'_> {
-    /// Calls a function for some invocations, and comes back to the instruction and the invocations that called.
+    /// Calls a function for some invocations, then restores the instruction and the invocations that called.
     fn call_back(&mut self, func: usize, mask: &Mask) -> Result<(), Stop> {
         let (at, here) = (self.at, self.regs.act.mask);
         let tile = std::mem::take(&mut self.tile);
-        let shade = std::mem::take(&mut self.tile_shade);
+        let taint = std::mem::take(&mut self.tile_taint);
         self.call(func, mask)?;
-        (self.tile, self.tile_shade) = (tile, shade);
+        (self.tile, self.tile_taint) = (tile, taint);
         self.at = at;
         self.regs.activate(&here);
         Ok(())
     }
 
-    fn put(&mut self, row: Row, lane: usize, v: u64, shade: Shade) {
+    fn put(&mut self, row: Row, lane: usize, v: u64, taint: Taint) {
         self.regs.put(row, lane, v);
-        self.regs.set_shade(row, lane, shade);
+        self.regs.set_taint(row, lane, taint);
     }
 
     pub(super) fn reduce(&mut self, dst: Row, src: Row, from: Ty, to: Ty, how: u32, func: usize) -> Result<(), Stop> {
@@ -63,9 +63,9 @@ impl Machine<'_> {
         }
         for range in self.matrix_instances(from)? {
             self.gather(src, from, &range);
-            let shade = |i: usize| self.tile_shade.get(i).copied().unwrap_or_default();
-            let element = |r: usize, c: usize| (self.tile[r * cols + c], shade(r * cols + c));
-            let lists: Vec<Vec<(u64, Shade)>> = match how {
+            let taint = |i: usize| self.tile_taint.get(i).copied().unwrap_or_default();
+            let element = |r: usize, c: usize| (self.tile[r * cols + c], taint(r * cols + c));
+            let lists: Vec<Vec<(u64, Taint)>> = match how {
                 1 => (0..rows).map(|r| (0..cols).map(|c| element(r, c)).collect()).collect(),
                 2 => (0..cols).map(|c| (0..rows).map(|r| element(r, c)).collect()).collect(),
                 3 => vec![(0..rows * cols).map(|i| element(i / cols, i % cols)).collect()],
@@ -78,7 +78,7 @@ impl Machine<'_> {
             };
             let mirrored = self
                 .config
-                .spread
+                .error_bounds
                 .then(|| lists.iter().map(|list| list.iter().rev().copied().collect()).collect::<Vec<Vec<_>>>());
             let mut folded = self.fold(lists, func, &range)?;
             if let Some(mirrored) = mirrored {
@@ -86,27 +86,27 @@ impl Machine<'_> {
             }
             let out = b.cols as usize;
             self.tile.clear();
-            self.tile_shade.clear();
+            self.tile_taint.clear();
             for i in 0..b.elems() {
-                let (v, shade) = match how {
+                let (v, taint) = match how {
                     1 => folded[i / out],
                     2 => folded[i % out],
                     3 => folded[0],
                     _ => folded[i],
                 };
                 self.tile.push(v);
-                self.tile_shade.push(shade);
+                self.tile_taint.push(taint);
             }
             self.scatter(dst, to, &range);
         }
         Ok(())
     }
 
-    /// Where another order gives another result, every order may.
+    /// Adds the error bound of a free order of summation where another order gives another result.
     fn orders(
         &mut self,
-        folded: &mut [(u64, Shade)],
-        mirrored: Vec<Vec<(u64, Shade)>>,
+        folded: &mut [(u64, Taint)],
+        mirrored: Vec<Vec<(u64, Taint)>>,
         func: usize,
         num: Num,
         range: &Range<usize>,
@@ -116,20 +116,20 @@ impl Machine<'_> {
             return Ok(());
         }
         for (result, list) in folded.iter_mut().zip(&mirrored).filter(|f| !f.0.1.is_undefined()) {
-            let sure = list.iter().all(|v| v.1 == Shade::Sure);
-            let own = spread::of_terms(list.iter().map(|v| num.to_f64(v.0)), num, sure);
-            result.1 = Shade::near(result.1.by(true) + own, true);
+            let sure = list.iter().all(|v| v.1 == Taint::Exact);
+            let own = error_bound::of_terms(list.iter().map(|v| num.to_f64(v.0)), num, sure);
+            result.1 = Taint::inexact(result.1.bound(true) + own, true);
         }
         Ok(())
     }
 
-    /// Combines each list to one value, neighbours first, so that the order stays.
+    /// Combines each list to one value, neighbors first, so that the order of operands is kept.
     fn fold(
         &mut self,
-        mut lists: Vec<Vec<(u64, Shade)>>,
+        mut lists: Vec<Vec<(u64, Taint)>>,
         func: usize,
         range: &Range<usize>,
-    ) -> Result<Vec<(u64, Shade)>, Stop> {
+    ) -> Result<Vec<(u64, Taint)>, Stop> {
         let params = self.p.functions[func].params.clone();
         let ret = self.p.functions[func].ret.0;
         while lists.iter().any(|l| l.len() > 1) {
@@ -146,7 +146,7 @@ impl Machine<'_> {
                 }
                 self.call_back(func, &mask)?;
                 for lane in range.clone().take(chunk.len()) {
-                    results.push((self.regs.get(ret, lane), self.regs.shade(ret, lane)));
+                    results.push((self.regs.get(ret, lane), self.regs.taint(ret, lane)));
                 }
             }
             let mut results = results.into_iter();
@@ -155,7 +155,7 @@ impl Machine<'_> {
                 *l = results.by_ref().take(l.len() / 2).chain(odd).collect();
             }
         }
-        Ok(lists.into_iter().map(|l| l.first().copied().unwrap_or((0, Shade::Undefined))).collect())
+        Ok(lists.into_iter().map(|l| l.first().copied().unwrap_or((0, Taint::Undefined))).collect())
     }
 
     pub(super) fn per_element(
@@ -182,22 +182,22 @@ impl Machine<'_> {
             }
             self.tile.clear();
             self.tile.resize(coop.elems(), 0);
-            self.tile_shade.clear();
-            self.tile_shade.resize(coop.elems(), Shade::Sure);
+            self.tile_taint.clear();
+            self.tile_taint.resize(coop.elems(), Taint::Exact);
             for index in 0..coop.placed.len {
                 let mask = self.homes(coop, index, &range);
                 for lane in mask.lanes() {
                     let place = index as usize * coop.placed.members as usize + lane - range.start;
                     let e = coop.placed.element[place];
-                    self.put(params[0].0, lane, u64::from(e / coop.cols), Shade::Sure);
-                    self.put(params[1].0, lane, u64::from(e % coop.cols), Shade::Sure);
-                    let (v, shade) = (self.regs.get(src + index, lane), self.regs.shade(src + index, lane));
-                    self.put(params[2].0, lane, v, shade);
+                    self.put(params[0].0, lane, u64::from(e / coop.cols), Taint::Exact);
+                    self.put(params[1].0, lane, u64::from(e % coop.cols), Taint::Exact);
+                    let (v, taint) = (self.regs.get(src + index, lane), self.regs.taint(src + index, lane));
+                    self.put(params[2].0, lane, v, taint);
                     for (param, extra) in params[3..].iter().zip(extras) {
                         for i in 0..param.1 {
                             let row = if extra.matrix { extra.row + index } else { extra.row + i };
-                            let (v, shade) = (self.regs.get(row, lane), self.regs.shade(row, lane));
-                            self.put(param.0 + i, lane, v, shade);
+                            let (v, taint) = (self.regs.get(row, lane), self.regs.taint(row, lane));
+                            self.put(param.0 + i, lane, v, taint);
                         }
                     }
                 }
@@ -209,7 +209,7 @@ impl Machine<'_> {
                     let place = index as usize * coop.placed.members as usize + lane - range.start;
                     let e = coop.placed.element[place] as usize;
                     self.tile[e] = self.regs.get(f.ret.0, lane);
-                    self.tile_shade[e] = self.regs.shade(f.ret.0, lane);
+                    self.tile_taint[e] = self.regs.taint(f.ret.0, lane);
                 }
             }
             self.scatter(dst, ty, &range);
@@ -225,7 +225,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The invocations that hold, at an index, an element that nobody holds at an earlier place.
+    /// Returns the invocations that hold an element at an index that no invocation holds at an earlier one.
     fn homes(&self, coop: &Coop, index: u32, range: &Range<usize>) -> Mask {
         let members = coop.placed.members as usize;
         let mut mask = Mask::EMPTY;
@@ -253,12 +253,12 @@ impl Machine<'_> {
         for range in self.matrix_instances(t.ty)? {
             let slots = p.types.slots(t.layout.1);
             let values = self.uniform_slots(t.layout.0, slots, &range, "the tensor layout");
-            let layout = Layout::new(clamp, dim as usize, &values);
+            let layout = TensorLayout::new(clamp, dim as usize, &values);
             let view = match t.view {
                 Some((row, ty)) => {
                     let values = self.uniform_slots(row, p.types.slots(ty), &range, "the tensor view");
                     match p.types.kind(ty) {
-                        Kind::View { has_dims, perm, .. } => Some(View::new(*has_dims, perm, &values)),
+                        Kind::View { has_dims, perm, .. } => Some(TensorView::new(*has_dims, perm, &values)),
                         _ => None,
                     }
                 }
@@ -276,21 +276,21 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reports a pointer that is no multiple of a component, and one that is that but not of 16 bytes.
+    /// Reports a pointer that is not a multiple of the component's size, or only of that and not of 16 bytes.
     fn check_tensor_pointer(&mut self, t: &Tensor, coop: &Coop, ptr: u64) {
         // What is decoded has an alignment of its own, which loads in the function say.
         let bytes = if t.decode.is_some() { 1 } else { u64::from(coop.num.bytes()) };
         if !ptr.is_multiple_of(bytes) {
-            self.find(FindingKind::Misaligned, || format!("the pointer {ptr:#x} is no multiple of {bytes}"));
+            self.find(FindingKind::Misaligned, || format!("the pointer {ptr:#x} is not a multiple of {bytes}"));
         } else if !ptr.is_multiple_of(16) && self.config.semantics != Semantics::Nvidia {
             self.find(FindingKind::Portability, || {
-                format!("the pointer {ptr:#x} is no multiple of 16: the text leaves that undefined, NVIDIA's driver does what is meant")
+                format!("the pointer {ptr:#x} is not a multiple of 16: the specification leaves that undefined, NVIDIA's driver does what is meant")
             });
         }
     }
 
-    /// Says where devices are known to differ from the text.
-    fn note_layout(&mut self, coop: &Coop, layout: &Layout, view: Option<&View>) {
+    /// Reports layouts for which devices are known to differ from the specification.
+    fn note_layout(&mut self, coop: &Coop, layout: &TensorLayout, view: Option<&TensorView>) {
         let span = layout.span.iter().fold(1u64, |a, s| a.saturating_mul(u64::from(*s)));
         if view.is_none() && span < coop.elems() as u64 {
             let (rows, cols) = (coop.rows, coop.cols);
@@ -301,12 +301,12 @@ impl Machine<'_> {
         let wraps = |off: u32, span: u32| off != 0 && off.checked_add(span).is_none();
         if view.is_some_and(|v| wraps(v.clip[0], v.clip[1]) || wraps(v.clip[2], v.clip[3])) {
             self.find(FindingKind::Portability, || {
-                "the sum of the clip's offset and span wraps: by the text everything is clipped, devices differ".into()
+                "the sum of the clip's offset and span wraps: by the specification everything is clipped, devices differ".into()
             });
         }
         if layout.dim.iter().zip(&layout.block).any(|(d, b)| *b > 1 && d % b != 0) {
             self.find(FindingKind::Portability, || {
-                "a dimension is no multiple of its block: devices differ in the default strides".into()
+                "a dimension is not a multiple of its block: devices differ in the default strides".into()
             });
         }
     }
@@ -315,8 +315,8 @@ impl Machine<'_> {
         &mut self,
         t: &Tensor,
         coop: &Coop,
-        layout: &Layout,
-        view: Option<&View>,
+        layout: &TensorLayout,
+        view: Option<&TensorView>,
         ptr: u64,
         range: &Range<usize>,
     ) -> Result<(), Stop> {
@@ -333,9 +333,9 @@ impl Machine<'_> {
                 let i = (r * coop.cols + c) as usize;
                 match self.hit(hit, r, c)? {
                     Hit::At { linear } => {
-                        let (v, shade) = (self.tile[i], self.tile_shade.get(i).copied().unwrap_or_default());
+                        let (v, taint) = (self.tile[i], self.tile_taint.get(i).copied().unwrap_or_default());
                         let at = ptr.wrapping_add(linear.wrapping_mul(u64::from(bytes)));
-                        self.coop_write(at, bytes, v, shade, agent);
+                        self.coop_write(at, bytes, v, taint, agent);
                     }
                     _ => continue,
                 }
@@ -344,7 +344,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reports what is undefined; such an element is skipped.
+    /// Reports an undefined element, which is skipped.
     fn hit(&mut self, hit: Result<Hit, String>, r: u32, c: u32) -> Result<Hit, Stop> {
         Ok(match hit {
             Ok(Hit::Undefined) => {
@@ -365,16 +365,16 @@ impl Machine<'_> {
         &mut self,
         t: &Tensor,
         coop: &Coop,
-        layout: &Layout,
-        view: Option<&View>,
+        layout: &TensorLayout,
+        view: Option<&TensorView>,
         ptr: u64,
         range: &Range<usize>,
     ) -> Result<(), Stop> {
         let bytes = coop.num.bytes() as u8;
         // Clipped elements keep what Object has.
         self.gather(t.object, t.ty, range);
-        if self.tile_shade.is_empty() {
-            self.tile_shade.resize(coop.elems(), Shade::Sure);
+        if self.tile_taint.is_empty() {
+            self.tile_taint.resize(coop.elems(), Taint::Exact);
         }
         let agent = self.matrix_agent(coop.scope, range);
         let mut coords = Coords::default();
@@ -383,10 +383,10 @@ impl Machine<'_> {
             for c in 0..coop.cols {
                 let hit = locate((r, c), coop.cols, layout, view, false, self.config.semantics, &mut coords);
                 let i = (r * coop.cols + c) as usize;
-                let (v, shade) = match self.hit(hit, r, c)? {
+                let (v, taint) = match self.hit(hit, r, c)? {
                     Hit::Skip => continue,
-                    Hit::Undefined => (0, Shade::Undefined),
-                    Hit::Fill => (mask(u64::from(layout.value), coop.num.bits()), Shade::Sure),
+                    Hit::Undefined => (0, Taint::Undefined),
+                    Hit::Fill => (mask(u64::from(layout.value), coop.num.bits()), Taint::Exact),
                     Hit::At { linear } if t.decode.is_some() => {
                         let (block, within) = (coords.block.clone(), coords.within.clone());
                         jobs.push(Job { element: i as u32, linear, block, within });
@@ -396,7 +396,7 @@ impl Machine<'_> {
                         self.coop_read(ptr.wrapping_add(linear.wrapping_mul(u64::from(bytes))), bytes, agent)
                     }
                 };
-                (self.tile[i], self.tile_shade[i]) = (v, shade);
+                (self.tile[i], self.tile_taint[i]) = (v, taint);
             }
         }
         if let Some(decode) = t.decode {
@@ -406,7 +406,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Calls the decode function for every job, each in the invocation that holds its element.
+    /// Calls the decode function for every element, each in the invocation that holds the element.
     fn decode(
         &mut self,
         t: &Tensor,
@@ -439,12 +439,12 @@ impl Machine<'_> {
                 let lane = lane_of(j);
                 mask.set(lane);
                 let address = ptr.wrapping_add(j.linear.wrapping_mul(u64::from(size)));
-                self.put(params[0].0, lane, address, Shade::Sure);
+                self.put(params[0].0, lane, address, Taint::Exact);
                 for (i, (b, w)) in j.block.iter().zip(&j.within).enumerate() {
                     // The vector function gets the first of its group's coordinates.
                     let w = if i + 1 == j.within.len() { w - w % width } else { *w };
-                    self.put(params[1].0 + i as u32, lane, u64::from(*b), Shade::Sure);
-                    self.put(params[2].0 + i as u32, lane, u64::from(w), Shade::Sure);
+                    self.put(params[1].0 + i as u32, lane, u64::from(*b), Taint::Exact);
+                    self.put(params[2].0 + i as u32, lane, u64::from(w), Taint::Exact);
                 }
             }
             if jobs.is_empty() {
@@ -456,7 +456,7 @@ impl Machine<'_> {
                 let part = j.within.last().map_or(0, |w| w % width);
                 let e = j.element as usize;
                 self.tile[e] = self.regs.get(ret + part, lane);
-                self.tile_shade[e] = self.regs.shade(ret + part, lane);
+                self.tile_taint[e] = self.regs.taint(ret + part, lane);
             }
         }
         Ok(())

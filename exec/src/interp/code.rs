@@ -3,8 +3,9 @@
 //! A *row* holds one slot of one value for every invocation of a workgroup. SPIR-V has no recursion, so every value of
 //! every function has rows of its own for the whole run, constants and variables of the storage classes Function,
 //! Private and Input included. The nodes of a function are numbered so that running the lowest numbered one that has
-//! invocations waiting makes them meet again at the earliest point where they can: see `order`.
+//! waiting invocations makes them reconverge at the earliest possible point: see `order`.
 
+use coop_ir::spv::{CooperativeMatrixLayout, GlslStd450};
 use coop_ir::{InstRef, Op};
 
 use super::num::{Num, Rounding};
@@ -28,7 +29,7 @@ pub(super) enum Ins {
     },
     /// Component by component: an instruction of GLSL.std.450.
     Ext {
-        op: u32,
+        op: GlslStd450,
         num: Num,
         dst: Row,
         args: [Row; 3],
@@ -46,7 +47,7 @@ pub(super) enum Ins {
         src: Row,
         n: u32,
     },
-    /// Any arrangement of rows; `NO_ROW` is undefined.
+    /// Copies of any rows; `NO_ROW` is undefined.
     Rows {
         dst: Row,
         src: Box<[Row]>,
@@ -55,7 +56,7 @@ pub(super) enum Ins {
         dst: Row,
         n: u32,
     },
-    /// `wide`: one condition for each component.
+    /// `wide` means one condition for each component.
     Select {
         cond: Row,
         wide: bool,
@@ -63,7 +64,7 @@ pub(super) enum Ins {
         a: Row,
         b: Row,
         n: u32,
-        /// Of the components, if they are numbers.
+        /// The type of the components, if they are numbers.
         num: Option<Num>,
     },
     Extract {
@@ -79,7 +80,7 @@ pub(super) enum Ins {
         value: Row,
         index: Row,
     },
-    /// Everything that looks at all components at once.
+    /// Instructions that look at all components at once.
     Lane {
         f: LaneFn,
         dst: Row,
@@ -91,14 +92,14 @@ pub(super) enum Ins {
     Load {
         dst: Row,
         ptr: Row,
-        access: Box<Access>,
+        access: Box<ValueLayout>,
     },
     Store {
         src: Row,
         ptr: Row,
-        access: Box<Access>,
+        access: Box<ValueLayout>,
     },
-    /// Copies so many bytes.
+    /// Copies bytes.
     CopyBytes {
         to: Row,
         from: Row,
@@ -130,11 +131,11 @@ pub(super) enum Ins {
         dst: Row,
         n: u32,
     },
-    /// All invocations of a scope instance must be here, or none.
+    /// Checks that all invocations of a scope instance are active, or none.
     Converged {
         scope: u32,
     },
-    /// The scalar by which a matrix is multiplied must be the same in a scope instance.
+    /// Checks that the scalar that a matrix is multiplied by is uniform in a scope instance.
     SameScalar {
         scope: u32,
         row: Row,
@@ -202,7 +203,7 @@ pub(super) enum Ins {
         out: bool,
     },
 
-    /// What can't be run; an error when it is reached.
+    /// An instruction that can't be run: an error when it is reached.
     Fail(Box<str>),
 }
 
@@ -216,7 +217,7 @@ pub(super) struct Conv {
     pub mode: Option<Rounding>,
 }
 
-/// A function of all components of one invocation's operands.
+/// A function of all components of the operands of an invocation.
 #[derive(Clone, Debug)]
 pub(super) enum LaneFn {
     Dot(Num),
@@ -256,7 +257,7 @@ pub(super) enum LaneFn {
     All,
     /// GLSL.std.450 on vectors and matrices.
     Glsl {
-        op: u32,
+        op: GlslStd450,
         num: Num,
     },
     /// `floor`: default strides as an H100 computes them.
@@ -271,7 +272,7 @@ pub(super) enum LaneFn {
     },
 }
 
-/// An access chain. Which of the two strides counts is decided by where the pointer points.
+/// An access chain. The storage that the pointer points to decides which of the two strides counts.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
     pub dst: Row,
@@ -279,7 +280,7 @@ pub(super) struct Chain {
     pub bytes: u64,
     pub slots: u64,
     pub steps: Box<[Step]>,
-    /// Where a pointer to memory with bytes can be known to leave its array.
+    /// True if a constant index is outside its array.
     pub bad: bool,
 }
 
@@ -294,16 +295,16 @@ pub(super) struct Step {
     pub bound: Option<u32>,
 }
 
-/// How a value lies in memory.
+/// The layout of a value in memory.
 #[derive(Clone, Debug)]
-pub(super) struct Access {
-    /// In memory with bytes; `None`: it can't be there.
+pub(super) struct ValueLayout {
+    /// The scalars in byte-addressed memory; `None` if the type has no layout.
     pub leaves: Option<Box<[Leaf]>>,
-    /// Bytes from the first to behind the last.
+    /// The size in bytes, from the first scalar to the end of the last.
     pub extent: u32,
     pub slots: u32,
     pub align: u32,
-    /// True if somebody else may have written what is read, whatever this run does.
+    /// True if another agent may have written the memory, whatever this run does.
     pub volatile: bool,
 }
 
@@ -322,18 +323,18 @@ pub(super) struct Group {
     pub scope: u32,
 }
 
-/// Where a matrix is in memory.
+/// The location of a matrix in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoopMem {
     pub ptr: Row,
-    pub layout: u32,
+    pub layout: CooperativeMatrixLayout,
     pub stride: Row,
     pub stride_num: Num,
-    /// Bytes of what a stride counts.
+    /// The size in bytes of the unit of the stride.
     pub unit: u32,
-    /// What Intel's checked and offset forms add.
+    /// The operands that Intel's checked and offset forms add.
     pub surface: Option<Surface>,
-    /// True if Vulkan's rule of alignment is about it.
+    /// True if Vulkan's alignment rule applies.
     pub vulkan: bool,
 }
 
@@ -341,7 +342,7 @@ pub(super) struct CoopMem {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surface {
     pub at: [Row; 2],
-    /// Lines and elements of a line, each with what kind of number it is.
+    /// The numbers of lines and of elements in a line, each with its type.
     pub bound: Option<[(Row, Num); 2]>,
 }
 
@@ -353,7 +354,7 @@ pub(super) struct MulAdd {
     pub ty: [Ty; 3],
     pub result: Ty,
     pub operands: u32,
-    /// SPV_NV_cooperative_matrix: the types say what is signed, and integer overflow is undefined.
+    /// True for SPV_NV_cooperative_matrix: the types decide signedness, and integer overflow is undefined.
     pub nv1: bool,
 }
 
@@ -375,17 +376,17 @@ pub(super) struct Tensor {
     pub ptr: Row,
     pub layout: (Row, Ty),
     pub view: Option<(Row, Ty)>,
-    /// The function, and the bytes that its pointer parameter's pointee takes.
+    /// The decode function, and the size in bytes of its pointer parameter's pointee.
     pub decode: Option<(usize, u32)>,
     pub vector: Option<(usize, u32, u32)>,
 }
 
-/// A control-flow edge, with what the phis of its target take along it.
+/// A control-flow edge, with the values of its target's phis.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Edge {
     pub to: u32,
     pub phis: Box<[(Row, Row, u32)]>,
-    /// The `OpUnreachable` that is all there is at its end.
+    /// The `OpUnreachable` of a target that has no other instruction.
     pub unreachable: Option<InstRef>,
 }
 
@@ -401,17 +402,17 @@ pub(super) enum Term {
     Fail(Box<str>),
 }
 
-/// A basic block, or the way back to the header of a loop.
+/// A basic block, or the back edge to the header of a loop.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub code: std::ops::Range<u32>,
     pub term: Term,
     pub at: InstRef,
-    /// Matrices among the phis: scope to check.
+    /// The scope to check if there are matrices among the phis.
     pub phi_scope: Option<u32>,
-    /// The node of the block's merge block, if its merge instruction names one that is reached.
+    /// The node of the merge block, if the block has a merge instruction and the merge block is reachable.
     pub merge: Option<u32>,
-    /// For the way back to a loop's header: the header's node.
+    /// The node of the loop's header, for a back edge.
     pub back: Option<u32>,
 }
 
@@ -426,7 +427,7 @@ pub(super) struct Func {
     pub ret: (Row, u32),
     /// Variables of storage class Function, with the row of their initializer.
     pub locals: Vec<(Row, u32, Option<Row>)>,
-    /// Those that are bytes: where, and how many.
+    /// Variables in byte-addressed memory: offset and size.
     pub own: Vec<(u32, u32)>,
     pub fail: Option<String>,
 }

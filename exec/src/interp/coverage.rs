@@ -1,13 +1,13 @@
-//! Which invocations executed what together.
+//! The sets of invocations that executed each instruction together.
 
-use super::regs::Mask;
+use super::registers::Mask;
 use coop_ir::InstRef;
 
-/// The sets of invocations of a workgroup that executed each instruction. Of instructions that do nothing when executed,
-/// such as phis, it tells nothing.
+/// The sets of invocations of a workgroup that executed each instruction. Instructions that do nothing when executed,
+/// such as phis, are left out.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Coverage {
-    /// By [`InstRef::index`].
+    /// Indexed by [`InstRef::index`].
     sets: Vec<Vec<Mask>>,
 }
 

@@ -1,5 +1,6 @@
 //! Runs a program: one workgroup after the other, all invocations of a workgroup in lock step by block.
 
+use coop_ir::spv::Scope;
 use std::time::Instant;
 
 use coop_ir::{InstRef, Module, Op};
@@ -7,30 +8,40 @@ use coop_ir::{InstRef, Module, Op};
 use super::Coverage;
 use super::buffer_race::BufferRace;
 use super::code::{Edge, Func, Ins, NO_ROW, Row, Term};
+use super::error_bound;
+use super::findings::{self, FindingKind, Findings, History};
+use super::memory_bounds::MemoryBounds;
 use super::program::{Argument, Program};
-use super::pure;
-use super::race::Race;
-use super::regs::{Mask, Regs, Unfit};
-use super::shade::Shade;
-use super::ub::{self, FindingKind, Findings, History};
+use super::registers::{Mask, Regs, Unfit};
+use super::shared_race::Race;
+use super::taint::Taint;
 use super::{Config, Memory, Reconvergence, base_address};
 
-/// Why a run ended before its end.
+/// The reason why a run ended early.
 #[derive(Clone, Debug)]
 pub(super) enum Stop {
     /// The instruction can't be run.
     Unsupported(String),
-    /// The step budget ran out; there is a finding.
+    /// The step budget ran out; a finding says so.
     Budget,
     /// The time limit is over.
     Time,
 }
 
-/// So many instructions are executed before the clock is looked at again.
+/// The number of instructions between two looks at the clock.
 const CLOCK_STEPS: u64 = 1024;
 
-/// Calls within calls; SPIR-V has no recursion, so only a broken module has more.
+/// The largest depth of calls. SPIR-V has no recursion, so only a malformed module has more.
 const MAX_DEPTH: usize = 128;
+
+/// Buffers that are reused to avoid allocations.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub values: [Vec<u64>; 3],
+    pub taint: [Vec<Taint>; 3],
+    pub floats: [Vec<f64>; 3],
+    pub offsets: Vec<Option<i64>>,
+}
 
 /// A run.
 pub(super) struct Machine<'p> {
@@ -39,12 +50,12 @@ pub(super) struct Machine<'p> {
     pub config: Config,
     pub regs: Regs,
     pub shared: Vec<u8>,
-    /// Which bytes of shared memory have a value.
+    /// True for each byte of shared memory that has a value.
     pub shared_set: Vec<bool>,
     /// The memory of each invocation, one after the other.
     pub own: Vec<u8>,
-    pub own_shade: Vec<Shade>,
-    /// Arguments by value: where they are in each invocation's memory.
+    pub own_taint: Vec<Taint>,
+    /// Arguments by value, each with its offset in the memory of an invocation.
     values: Vec<(usize, Vec<u8>)>,
     pub race: Race,
     pub buffer_race: BufferRace,
@@ -59,24 +70,24 @@ pub(super) struct Machine<'p> {
     pub at: InstRef,
     pub steps: u64,
     pub limit: u64,
-    /// When the run began, and after how many steps the clock is looked at next.
+    /// The start of the run, and the step count of the next look at the clock.
     pub started: Instant,
     pub next_look: u64,
     /// Workgroups that have ended.
     pub ended: u64,
     pub depth: usize,
-    /// One matrix, element by element, and what is known about them besides (empty: all are sure).
+    /// The elements of one matrix, and their taints (empty: all are exact).
     pub tile: Vec<u64>,
-    pub tile_shade: Vec<Shade>,
-    /// Distances in memory, and what they decided.
-    pub afar: super::spread::Afar,
-    pub scratch: super::coop::Scratch,
+    pub tile_taint: Vec<Taint>,
+    /// The error bounds of numbers in memory.
+    pub memory_bounds: MemoryBounds,
+    pub scratch: Scratch,
     pub workgroup: [u32; 3],
-    /// Who executes what, if that is wanted.
+    /// The coverage, if the configuration asks for it.
     pub coverage: Option<Coverage>,
-    /// Decides who is next where invocations are apart.
+    /// The random state that selects the next group of diverged invocations.
     pub turns: u64,
-    /// From what the next number is made that somebody else writes.
+    /// The random state for values that other agents write.
     pub others: u64,
 }
 
@@ -91,7 +102,7 @@ impl<'p> Machine<'p> {
         let at = p.functions[p.entry].at.first().copied().or(m.globals.first().copied());
         let at = at.unwrap_or_else(|| unreachable!("a program with an entry point has instructions"));
         let mut regs = Regs::new(p.lanes, p.rows as usize);
-        regs.near = config.spread.then(super::spread::Probe::new);
+        regs.probe = config.error_bounds.then(error_bound::probe);
         Machine {
             m,
             p,
@@ -100,7 +111,7 @@ impl<'p> Machine<'p> {
             shared: Vec::new(),
             shared_set: Vec::new(),
             own: Vec::new(),
-            own_shade: Vec::new(),
+            own_taint: Vec::new(),
             values: Vec::new(),
             race: Race::default(),
             buffer_race: BufferRace::default(),
@@ -118,9 +129,9 @@ impl<'p> Machine<'p> {
             ended: 0,
             depth: 0,
             tile: Vec::new(),
-            tile_shade: Vec::new(),
-            afar: super::spread::Afar::default(),
-            scratch: super::coop::Scratch::default(),
+            tile_taint: Vec::new(),
+            memory_bounds: MemoryBounds::default(),
+            scratch: Scratch::default(),
             workgroup: [0; 3],
             coverage: config.coverage.then(|| Coverage::new(m.arena_len())),
             turns: match config.reconvergence {
@@ -163,7 +174,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// The arguments of a kernel: see [`super::Interpreter::run`].
+    /// Sets the arguments of a kernel: see [`super::Interpreter::run`].
     fn arguments(&mut self) {
         let size = |argument: &Argument| match argument {
             Argument::Buffer => (8, 8),
@@ -194,7 +205,7 @@ impl<'p> Machine<'p> {
                 _ => {
                     let (n, _) = size(argument);
                     at = at.next_multiple_of(n);
-                    let value = self.push.get(at..at + n).map(super::access::number);
+                    let value = self.push.get(at..at + n).map(super::num::number);
                     self.regs.fill(*row, value.unwrap_or(0), value.is_none());
                     at += n;
                 }
@@ -217,8 +228,8 @@ impl<'p> Machine<'p> {
         let own = self.p.own_size as usize;
         self.own.clear();
         self.own.resize(own * self.p.lanes, 0);
-        self.own_shade.clear();
-        self.own_shade.resize(own * self.p.lanes, Shade::Undefined);
+        self.own_taint.clear();
+        self.own_taint.resize(own * self.p.lanes, Taint::Undefined);
         for lane in 0..self.p.lanes {
             for (offset, leaves, init) in &self.p.own_globals {
                 let Some(init) = init else { continue };
@@ -230,19 +241,19 @@ impl<'p> Machine<'p> {
                     let first = lane * own + (*offset + leaf.offset) as usize;
                     let value = init.v.get(slot).copied().unwrap_or(0).to_le_bytes();
                     self.own[first..first + bytes].copy_from_slice(&value[..bytes]);
-                    self.own_shade[first..first + bytes].fill(Shade::Sure);
+                    self.own_taint[first..first + bytes].fill(Taint::Exact);
                 }
             }
             for (offset, value) in &self.values {
                 let range = lane * own + offset..lane * own + offset + value.len();
                 self.own[range.clone()].copy_from_slice(value);
-                self.own_shade[range].fill(Shade::Sure);
+                self.own_taint[range].fill(Taint::Exact);
             }
         }
         for v in self.p.shared.iter().filter(|v| v.zero) {
             self.shared_set[v.offset as usize..(v.offset + v.size) as usize].fill(true);
         }
-        self.afar.forget_shared();
+        self.memory_bounds.forget_shared();
         self.race.reset(size, self.p.lanes.div_ceil(self.p.subgroup));
         for (row, n, init) in &self.p.privates {
             match init {
@@ -260,7 +271,7 @@ impl<'p> Machine<'p> {
                 for lane in 0..self.p.lanes {
                     let v = self.built_in(*built_in, i as usize, lane, workgroups);
                     self.regs.put(row + i, lane, v.unwrap_or(0));
-                    self.regs.set_shade(row + i, lane, Shade::undefined_if(v.is_none()));
+                    self.regs.set_taint(row + i, lane, Taint::undefined_if(v.is_none()));
                 }
             }
         }
@@ -303,11 +314,11 @@ impl<'p> Machine<'p> {
         })
     }
 
-    /// Runs a function for some invocations, until all of them have returned.
+    /// Runs a function for some invocations until all of them have returned.
     pub(super) fn call(&mut self, index: usize, mask: &Mask) -> Result<(), Stop> {
         let f = &self.p.functions[index];
         if let Some(why) = &f.fail {
-            return Err(Stop::Unsupported(format!("function {}: {why}", ub::name_of(self.m, self.p.ids[index]))));
+            return Err(Stop::Unsupported(format!("function {}: {why}", findings::name_of(self.m, self.p.ids[index]))));
         }
         if self.depth >= MAX_DEPTH {
             return Err(Stop::Unsupported("calls are nested too deeply".into()));
@@ -323,7 +334,7 @@ impl<'p> Machine<'p> {
         for (offset, size) in &f.own {
             for lane in self.regs.act.list.iter().map(|l| *l as usize) {
                 let first = lane * self.p.own_size as usize + *offset as usize;
-                self.own_shade[first..first + *size as usize].fill(Shade::Undefined);
+                self.own_taint[first..first + *size as usize].fill(Taint::Undefined);
             }
         }
         match self.config.reconvergence {
@@ -334,7 +345,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// Runs a function; invocations that parted meet as early as they can.
+    /// Runs a function; diverged invocations reconverge as early as possible.
     fn together(&mut self, f: &Func, mask: &Mask) -> Result<(), Stop> {
         let (mut node, mut here) = (f.entry, *mask);
         // Ascending from the end: the lowest node is the last.
@@ -348,7 +359,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Runs a node for some invocations; where they go comes into `waiting`.
+    /// Runs a node for some invocations and appends their successors to `waiting`.
     pub(super) fn node(
         &mut self,
         f: &Func,
@@ -456,7 +467,7 @@ impl<'p> Machine<'p> {
         Ok(())
     }
 
-    /// Invocations have come to an `OpUnreachable`: for them nothing follows.
+    /// Ends the invocations that reached an `OpUnreachable`.
     fn unreachable(&mut self, here: &Mask) {
         self.find(FindingKind::Unreachable, || "reached".into());
         self.dead.or(here);
@@ -485,7 +496,7 @@ impl<'p> Machine<'p> {
 
     /// Executes one instruction.
     fn step(&mut self, ins: &Ins) -> Result<(), Stop> {
-        if pure::execute(&mut self.regs, ins) {
+        if error_bound::execute(&mut self.regs, ins) {
             if self.regs.divided_by_zero {
                 self.regs.divided_by_zero = false;
                 self.find(FindingKind::Undefined, || "an integer is divided by zero".into());
@@ -539,7 +550,7 @@ impl<'p> Machine<'p> {
         Stop::Unsupported(format!("instruction {}: {why}", self.at.index()))
     }
 
-    /// Reports something at the instruction that executes.
+    /// Reports a finding at the current instruction.
     pub(super) fn find(&mut self, kind: FindingKind, message: impl FnOnce() -> String) {
         if self.findings.wants(kind, self.at) {
             let message = self.placed(message());
@@ -561,17 +572,17 @@ impl<'p> Machine<'p> {
 
     fn placed(&self, message: String) -> String {
         let op = self.m.inst(self.at);
-        let result = op.result.map(|id| format!(" {}", ub::name_of(self.m, id))).unwrap_or_default();
+        let result = op.result.map(|id| format!(" {}", findings::name_of(self.m, id))).unwrap_or_default();
         let [x, y, z] = self.workgroup;
         format!("{}{result} (workgroup {x} {y} {z}): {message}", op.op)
     }
 
-    /// A value decides something: it must not be undefined.
+    /// Reports a value that decides something and is undefined.
     pub(super) fn decide(&mut self, row: Row, what: &str) {
         if !self.regs.dirty[row as usize] {
             return;
         }
-        if self.regs.act.list.iter().any(|l| self.regs.shade(row, *l as usize).is_near()) {
+        if self.regs.act.list.iter().any(|l| self.regs.taint(row, *l as usize).is_inexact()) {
             self.depends(what);
         }
         let bad = self.regs.act.list.iter().copied().find(|l| self.regs.is_undefined(row, *l as usize));
@@ -580,15 +591,15 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Something hangs on a value that other implementations may round differently.
+    /// Notes that something depends on a value that other implementations may round differently.
     pub(super) fn depends(&mut self, what: &str) {
-        if self.afar.depends.is_none() {
+        if self.memory_bounds.depends.is_none() {
             let message = self.placed(format!("{what} depends on how a value is rounded"));
-            self.afar.depends = Some((self.at, message));
+            self.memory_bounds.depends = Some((self.at, message));
         }
     }
 
-    /// Ends the run when its time is over.
+    /// Ends the run when the time limit has passed.
     fn look_at_clock(&self) -> Result<(), Stop> {
         match self.config.time_limit {
             Some(limit) if self.started.elapsed() >= limit => Err(Stop::Time),
@@ -598,19 +609,19 @@ impl<'p> Machine<'p> {
 
     fn over_budget(&mut self) {
         let (steps, active) = (self.config.step_budget, self.regs.act.list.len());
-        let lanes = ub::lane_list(self.regs.act.list.iter().map(|l| *l as usize));
+        let lanes = findings::lane_list(self.regs.act.list.iter().map(|l| *l as usize));
         self.find(FindingKind::InfiniteLoop, || {
             format!("after {steps} instructions the workgroup has not ended; {active} invocations are here: {lanes}")
         });
     }
 
-    /// The invocations of each instance of a scope.
+    /// Returns the invocations of each instance of a scope.
     pub(super) fn instances(&self, scope: u32) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
-        let (lanes, step) = (self.p.lanes, if scope == 3 { self.p.subgroup } else { self.p.lanes });
+        let (lanes, step) = (self.p.lanes, if scope == Scope::Subgroup.0 { self.p.subgroup } else { self.p.lanes });
         (0..lanes.div_ceil(step)).map(move |i| i * step..((i + 1) * step).min(lanes))
     }
 
-    /// All invocations of an instance must be active, or none.
+    /// Reports instances of a scope of which only some invocations are active.
     pub(super) fn converged(&mut self, scope: u32) {
         if self.regs.act.full {
             return;
@@ -623,7 +634,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// How an instance came to be executed in parts.
+    /// Describes how the invocations of an instance diverged.
     pub(super) fn divergence(
         &self,
         scope: u32,
@@ -632,14 +643,17 @@ impl<'p> Machine<'p> {
         let mask = &self.regs.act.mask;
         let here = || range.clone().filter(|l| mask.has(*l));
         let away = || range.clone().filter(|l| !mask.has(*l));
-        let name =
-            if scope == 3 { format!("subgroup {}", range.start / self.p.subgroup) } else { "the workgroup".into() };
+        let name = if scope == Scope::Subgroup.0 {
+            format!("subgroup {}", range.start / self.p.subgroup)
+        } else {
+            "the workgroup".into()
+        };
         let message = format!(
             "executed by {} of the {} invocations of {name}: {}; not by {}",
             here().count(),
             range.len(),
-            ub::lane_list(here()),
-            ub::lane_list(away()),
+            findings::lane_list(here()),
+            findings::lane_list(away()),
         );
         let mut notes = Vec::new();
         let (Some(a), Some(b)) = (here().next(), away().next()) else { return (message, notes) };
@@ -650,8 +664,8 @@ impl<'p> Machine<'p> {
                 Some(c) if inst.op != Op::Branch => format!(
                     "{} on {} sent invocations {a} and {b} to different blocks; its value comes from {}",
                     inst.op,
-                    ub::name_of(self.m, c),
-                    ub::sources(self.m, &self.p.decorations, c)
+                    findings::name_of(self.m, c),
+                    findings::sources(self.m, &self.p.decorations, c)
                 ),
                 _ => format!("invocations {a} and {b} parted here"),
             };
@@ -663,12 +677,12 @@ impl<'p> Machine<'p> {
         (message, notes)
     }
 
-    /// The value of an operand that must be the same in all invocations of an instance.
+    /// Returns the value of an operand that must be uniform in an instance; reports one that is not.
     pub(super) fn uniform(&mut self, row: Row, range: std::ops::Range<usize>, what: &str) -> u64 {
         let active = range.clone().filter(|l| self.regs.act.mask.has(*l));
         match self.regs.uniform(row, active) {
             Ok(v) => {
-                if self.regs.any_shade(row..row + 1) && range.clone().any(|l| self.regs.shade(row, l).is_near()) {
+                if self.regs.any_taint(row..row + 1) && range.clone().any(|l| self.regs.taint(row, l).is_inexact()) {
                     self.depends(what);
                 }
                 if self.regs.dirty[row as usize] && range.clone().any(|l| self.regs.is_undefined(row, l)) {
@@ -688,13 +702,13 @@ impl<'p> Machine<'p> {
 
     fn barrier(&mut self, scope: u32) {
         self.converged(scope);
-        if scope == 3 {
-            for (i, range) in self.instances(3).enumerate() {
+        if scope == Scope::Subgroup.0 {
+            for (i, range) in self.instances(Scope::Subgroup.0).enumerate() {
                 if range.clone().any(|l| self.regs.act.mask.has(l)) {
                     self.race.subgroup_barrier(i);
                 }
             }
-        } else if scope != 4 {
+        } else if scope != Scope::Invocation.0 {
             self.race.barrier();
         }
     }

@@ -1,363 +1,511 @@
-//! Translates the instructions on cooperative matrices, of every dialect.
+//! Cooperative matrices: memory, conversion of layout, element access. Each instance of the scope is executed by
+//! itself: its elements are gathered row by row from the invocations that hold them, processed, and scattered back.
 
-use coop_ir::spv::{Capability, Decoration, StorageClass};
-use coop_ir::{Id, Inst, InstRef, Op};
+use coop_ir::spv::{CooperativeMatrixLayout as Layout, CooperativeMatrixUse, Scope};
+use std::ops::Range;
 
 use super::Semantics;
-use super::code::{Conv, CoopMem, Extra, Ins, MulAdd, NO_ROW, Row, Surface, Tensor};
-use super::function::Body;
-use super::num::{Num, Rounding};
-use super::program::Translator;
-use super::types::{Kind, MatLayout, Ty};
+use super::code::{CoopMem, Ins, NO_ROW, Row};
+use super::findings::FindingKind;
+use super::location::{Fault, Location};
+use super::machine::{Machine, Stop};
+use super::num::{Num, mask, signed};
+use super::shared_race::Agent;
+use super::taint::Taint;
+use super::types::{Coop, Ty};
 
-impl Translator<'_> {
-    /// Returns whether the instruction is one of those that only exist for matrices, or works differently on them.
-    pub(super) fn matrix_instruction(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
-        let operand = |i: usize| inst.id(i).ok_or_else(|| format!("lacks operand {i}"));
-        match inst.op {
-            Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadNV => self.coop_access(r, inst, None, body)?,
-            Op::CooperativeMatrixStoreKHR | Op::CooperativeMatrixStoreNV => self.coop_access(r, inst, None, body)?,
-            Op::CooperativeMatrixLoadCheckedINTEL => {
-                let surface = self.surface([operand(1)?, operand(2)?], Some([operand(4)?, operand(5)?]))?;
-                self.coop_access(r, inst, Some(surface), body)?;
+impl Machine<'_> {
+    pub(super) fn matrix_step(&mut self, ins: &Ins) -> Result<(), Stop> {
+        match ins {
+            Ins::CoopLoad { dst, ty, mem } => self.coop_load(*dst, *ty, mem),
+            Ins::CoopStore { src, ty, mem } => self.coop_store(*src, *ty, mem),
+            Ins::MulAdd(m) => self.mul_add(m),
+            Ins::Relayout { dst, src, from, to, transpose } => self.relayout(*dst, *src, *from, *to, *transpose),
+            Ins::Reduce { dst, src, from, to, mask, func } => self.reduce(*dst, *src, *from, *to, *mask, *func),
+            Ins::PerElement { dst, src, ty, func, extras } => self.per_element(*dst, *src, *ty, *func, extras),
+            Ins::Tensor(t) => self.tensor(t),
+            Ins::GetCoord { dst, ty, index } => {
+                self.get_coord(*dst, *ty, *index);
+                Ok(())
             }
-            Op::CooperativeMatrixStoreCheckedINTEL => {
-                let surface = self.surface([operand(1)?, operand(2)?], Some([operand(5)?, operand(6)?]))?;
-                self.coop_access(r, inst, Some(surface), body)?;
+            Ins::ConstructChecked { dst, ty, at, bound, value } => {
+                self.construct_checked(*dst, *ty, *at, *bound, *value)
             }
-            Op::CooperativeMatrixLoadOffsetINTEL | Op::CooperativeMatrixStoreOffsetINTEL => {
-                let surface = self.surface([operand(1)?, operand(2)?], None)?;
-                self.coop_access(r, inst, Some(surface), body)?;
+            Ins::Splat { dst, ty, value } => self.splat(*dst, *ty, *value),
+            Ins::Rake { dst, src, ty, array, bits, out } => self.rake(*dst, *src, *ty, (*array, *bits), *out),
+            _ => Err(self.unsupported("an instruction without an implementation")),
+        }
+    }
+
+    pub(super) fn coop(&self, ty: Ty) -> &'_ Coop {
+        self.p.types.coop(ty).unwrap_or_else(|| unreachable!("translation made sure of the type"))
+    }
+
+    /// Returns the instances of a matrix type's scope that have active invocations. That all of each are active has
+    /// been checked: `Ins::Converged` precedes every instruction on matrices.
+    pub(super) fn matrix_instances(&self, ty: Ty) -> Result<Vec<Range<usize>>, Stop> {
+        let (scope, members) = (self.coop(ty).scope, self.coop(ty).placed.members as usize);
+        let mask = self.regs.act.mask;
+        let active: Vec<_> = self.instances(scope).filter(|r| r.clone().any(|l| mask.has(l))).collect();
+        if let Some(part) = active.iter().find(|r| r.len() != members) {
+            let lanes = part.len();
+            return Err(self.unsupported(&format!("a matrix of a subgroup that has {lanes} of {members} invocations")));
+        }
+        Ok(active)
+    }
+
+    /// Collects the elements of a matrix into `tile`.
+    pub(super) fn gather(&mut self, src: Row, ty: Ty, range: &Range<usize>) {
+        let p = self.p;
+        let Some(coop) = p.types.coop(ty) else { return };
+        let (placed, lanes) = (&coop.placed, self.regs.lanes);
+        let members = placed.members as usize;
+        self.tile.clear();
+        for place in &placed.home {
+            let (index, member) = (*place as usize / members, *place as usize % members);
+            self.tile.push(self.regs.r[(src as usize + index) * lanes + range.start + member]);
+        }
+        self.tile_taint.clear();
+        if self.regs.any_taint(src..src + placed.len) {
+            let taints = placed.home.iter().map(|place| {
+                let (index, member) = (*place as usize / members, *place as usize % members);
+                self.regs.taint(src + index as u32, range.start + member)
+            });
+            self.tile_taint.extend(taints);
+        }
+        if placed.element.len() != placed.home.len() {
+            self.check_copies(src, coop, range);
+        }
+    }
+
+    /// Reports elements that several invocations hold with different values.
+    fn check_copies(&mut self, src: Row, coop: &Coop, range: &Range<usize>) {
+        let members = coop.placed.members as usize;
+        for (place, e) in coop.placed.element.iter().enumerate() {
+            let (index, member) = (place / members, place % members);
+            let (row, lane) = (src + index as u32, range.start + member);
+            let v = self.regs.get(row, lane);
+            let undefined =
+                self.regs.is_undefined(row, lane) || self.tile_taint.get(*e as usize) == Some(&Taint::Undefined);
+            if v != self.tile[*e as usize] && !undefined && self.regs.act.mask.has(lane) {
+                let (first, cols) = (self.tile[*e as usize], coop.cols);
+                let (r, c) = (e / cols, e % cols);
+                self.find(FindingKind::Placement, || {
+                    format!(
+                        "element ({r}, {c}) is held twice, with values {first:#x} and {v:#x}: \
+                         what was stored depends on which invocation holds what"
+                    )
+                });
+                return;
             }
-            Op::CooperativeMatrixConstructCheckedINTEL => {
-                let (dst, ty) = self.matrix_result(inst)?;
-                let at = [self.row(operand(0)?)?, self.row(operand(1)?)?];
-                let bound = [self.extent(operand(2)?)?, self.extent(operand(3)?)?];
-                let value = self.row(operand(4)?)?;
-                body.push(Ins::ConstructChecked { dst, ty, at, bound, value }, r);
+        }
+    }
+
+    /// Distributes the elements in `tile` to the invocations.
+    pub(super) fn scatter(&mut self, dst: Row, ty: Ty, range: &Range<usize>) {
+        let p = self.p;
+        let Some(coop) = p.types.coop(ty) else { return };
+        let (placed, lanes) = (&coop.placed, self.regs.lanes);
+        let members = placed.members as usize;
+        let any = self.tile_taint.iter().any(|taint| *taint != Taint::Exact);
+        for (index, elements) in placed.element.chunks_exact(members).enumerate() {
+            let at = (dst as usize + index) * lanes + range.start;
+            for (slot, e) in self.regs.r[at..at + members].iter_mut().zip(elements) {
+                *slot = self.tile[*e as usize];
             }
-            Op::CooperativeMatrixMulAddKHR | Op::CooperativeMatrixMulAddNV => self.mul_add(r, inst, body)?,
-            Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV => {
-                let of = operand(0)?;
-                // One published compiler gives a value where the type belongs.
-                let ty = self.types.of(of).map_or_else(|| self.type_of(of), Ok)?;
-                let len = self.types.coop(ty).ok_or("its operand is no matrix type")?.placed.len;
-                let (dst, src) = (self.row(inst.result.ok_or("no result")?)?, self.constant_row(u64::from(len))?);
-                body.push(Ins::Copy { dst, src, n: 1 }, r);
-            }
-            Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => {
-                let (dst, to) = self.matrix_result(inst)?;
-                let (src, from) = self.matrix(operand(0)?)?;
-                if self.types.coop(from).map(|c| c.scope) != self.types.coop(to).map(|c| c.scope) {
-                    return Err("a conversion between scopes".into());
+            let row = dst as usize + index;
+            if any || self.regs.dirty[row] {
+                for (member, e) in elements.iter().enumerate() {
+                    let taint = self.tile_taint.get(*e as usize).copied().unwrap_or_default();
+                    self.regs.set_taint(row as u32, range.start + member, taint);
                 }
-                let transpose = inst.op == Op::CooperativeMatrixTransposeNV || self.transposes(inst);
-                body.push(Ins::Relayout { dst, src, from, to, transpose }, r);
             }
-            Op::CooperativeMatrixReduceNV => {
-                let (dst, to) = self.matrix_result(inst)?;
-                let (src, from) = self.matrix(operand(0)?)?;
-                let mask = inst.word(1).unwrap_or(0);
-                let func = self.callback(operand(2)?, 2)?;
-                body.push(Ins::Reduce { dst, src, from, to, mask, func }, r);
-            }
-            Op::CooperativeMatrixPerElementOpNV => {
-                let (dst, ty) = self.matrix_result(inst)?;
-                let (src, from) = self.matrix(operand(0)?)?;
-                if from != ty {
-                    return Err("its result has another type than its operand".into());
-                }
-                let mut extras = Vec::new();
-                for id in inst.ids_from(2) {
-                    let t = self.type_of(id)?;
-                    let matrix = self.types.coop(t).is_some();
-                    extras.push(Extra { row: self.row(id)?, n: self.types.slots(t), matrix });
-                }
-                let func = self.callback(operand(1)?, 3 + extras.len())?;
-                body.push(Ins::PerElement { dst, src, ty, func, extras: extras.into() }, r);
-            }
-            Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV => self.tensor(r, inst, body)?,
-            Op::CooperativeMatrixGetCoordinateEXT | Op::CooperativeMatrixGetElementCoordINTEL => {
-                let ty = self.matrix(operand(0)?)?.1;
-                let (dst, index) = (self.row(inst.result.ok_or("no result")?)?, self.row(operand(1)?)?);
-                body.push(Ins::GetCoord { dst, ty, index }, r);
-            }
-            Op::CompositeConstructCoopMatQCOM => {
-                let (dst, ty) = self.matrix_result(inst)?;
-                let (array, bits) = self.array(operand(0)?)?;
-                let src = self.row(operand(0)?)?;
-                body.push(Ins::Rake { dst, src, ty, array, bits, out: false }, r);
-            }
-            Op::CompositeExtractCoopMatQCOM => {
-                let (src, ty) = self.matrix(operand(0)?)?;
-                let id = inst.result.ok_or("no result")?;
-                let (array, bits) = self.array(id)?;
-                let dst = self.row(id)?;
-                body.push(Ins::Rake { dst, src, ty, array, bits, out: true }, r);
-            }
-            Op::BitCastArrayQCOM => {
-                let id = inst.result.ok_or("no result")?;
-                let ((n, from), (m, to)) = (self.array(operand(0)?)?, self.array(id)?);
-                let (dst, src) = (self.row(id)?, self.row(operand(0)?)?);
-                let f = super::code::LaneFn::Bits { from, to };
-                body.push(Ins::Lane { f, dst, n: m, args: [(src, n)].into() }, r);
-            }
-            Op::ExtractSubArrayQCOM => {
-                let id = inst.result.ok_or("no result")?;
-                let ((n, _), (m, _)) = (self.array(operand(0)?)?, self.array(id)?);
-                let (dst, src, start) = (self.row(id)?, self.row(operand(0)?)?, self.row(operand(1)?)?);
-                for i in 0..m {
-                    let at = self.new_rows(1)?;
-                    let step = self.constant_row(u64::from(i))?;
-                    body.push(Ins::Each { op: Op::IAdd, num: Num::U32, dst: at, args: [start, step, 0, 0], n: 1 }, r);
-                    body.push(Ins::Extract { dst: dst + i, vector: src, n, index: at }, r);
-                }
-            }
-            op if op.is_conversion() => return self.convert(r, inst, body),
-            Op::CompositeConstruct => {
-                // A published compiler splats through a pointer to a struct of the component.
-                let Ok((dst, ty)) = self.matrix_result(inst) else { return Ok(false) };
-                let value = operand(0)?;
-                let Kind::Pointer { pointee, .. } = *self.types.kind(self.type_of(value)?) else { return Ok(false) };
-                let pointee = self.types.of(pointee).ok_or("its pointer's type is not known")?;
-                let temp = self.new_rows(self.types.slots(pointee))?;
-                let access = self.access(pointee, MatLayout::default(), 1);
-                let ptr = self.row(value)?;
-                body.push(Ins::Load { dst: temp, ptr, access: Box::new(access) }, r);
-                body.push(Ins::Splat { dst, ty, value: temp }, r);
-            }
-            Op::CooperativeMatrixApplyFunctionINTEL => {
-                return Err("the calling convention of its function object is not specified".into());
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn matrix(&mut self, id: Id) -> Result<(Row, Ty), String> {
-        let ty = self.type_of(id)?;
-        if self.types.coop(ty).is_none() {
-            return Err(format!("{id} is no matrix whose type is known"));
-        }
-        Ok((self.row(id)?, ty))
-    }
-
-    fn matrix_result(&mut self, inst: &Inst) -> Result<(Row, Ty), String> {
-        self.matrix(inst.result.ok_or("no result")?)
-    }
-
-    /// Length and bits of the elements of a one-dimensional array.
-    fn array(&self, id: Id) -> Result<(u32, u32), String> {
-        match *self.types.kind(self.type_of(id)?) {
-            Kind::Array { elem, len, .. } => Ok((len, self.types.numeric(elem).ok_or("no array of numbers")?.0.bits())),
-            _ => Err(format!("{id} is no array")),
         }
     }
 
-    fn transposes(&self, inst: &Inst) -> bool {
-        inst.result.is_some_and(|id| self.d.has(id, Decoration::CooperativeMatrixTransposeEXT))
-    }
-
-    fn callback(&mut self, id: Id, params: usize) -> Result<usize, String> {
-        let func = self.function(id)?;
-        if self.functions[func].ret.1 == 0 {
-            return Err(format!("the function {id} returns nothing"));
+    /// Returns the offset of each element from the pointer, in bytes (in half bytes for 4-bit elements); `None` for
+    /// elements outside a checked surface.
+    fn offsets(&mut self, coop: &Coop, mem: &CoopMem, range: &Range<usize>) -> Result<Vec<Option<i64>>, Stop> {
+        let mut out = std::mem::take(&mut self.scratch.offsets);
+        out.clear();
+        let halves = is_half(coop);
+        if !coop.num.bits().is_multiple_of(8) && (!halves || !is_strided(mem.layout)) {
+            return Err(self.unsupported("components of less than a byte in memory"));
         }
-        if self.functions[func].params.len() != params {
-            return Err(format!(
-                "the function {id} has {} parameters, not {params}",
-                self.functions[func].params.len()
-            ));
-        }
-        Ok(func)
-    }
-
-    fn surface(&mut self, at: [Id; 2], bound: Option<[Id; 2]>) -> Result<Surface, String> {
-        let at = [self.row(at[0])?, self.row(at[1])?];
-        let bound = match bound {
-            Some([h, w]) => Some([self.extent(h)?, self.extent(w)?]),
-            None => None,
+        let (e, per_byte) = if halves { (1, 2) } else { (i64::from(coop.num.bytes()), 1) };
+        let unit = if mem.unit == 0 { e } else { i64::from(mem.unit) * per_byte };
+        let at = |this: &mut Self, row: Row| signed(this.uniform(row, range.clone(), "a coordinate"), 32);
+        let (origin, bound) = match &mem.surface {
+            Some(s) => {
+                let origin = [at(self, s.at[0]), at(self, s.at[1])];
+                let bound =
+                    s.bound.map(|b| b.map(|(row, num)| extent(self.uniform(row, range.clone(), "a coordinate"), num)));
+                (origin, bound)
+            }
+            None => ([0, 0], None),
         };
-        Ok(Surface { at, bound })
+        let stride = match (mem.stride, bound) {
+            (NO_ROW, Some([_, width])) => width,
+            (NO_ROW, None) => 0,
+            _ => {
+                let v = self.uniform(mem.stride, range.clone(), "the stride");
+                self.check_stride(v, mem)
+            }
+        };
+        // Packed: 32 bits hold this many components, of rows below each other.
+        let pf = i64::from((32 / coop.num.bits()).max(1));
+        if !is_strided(mem.layout) && !is_blocked(mem.layout) {
+            return Err(self.unsupported(&format!("memory layout {}", mem.layout)));
+        }
+        if mem.stride == NO_ROW && bound.is_none() && is_strided(mem.layout) {
+            return Err(self.unsupported("a memory layout without a stride"));
+        }
+        for r in 0..i64::from(coop.rows) {
+            for c in 0..i64::from(coop.cols) {
+                let (major, minor) = match mem.layout {
+                    Layout::RowMajorKHR => (r, c),
+                    Layout::ColumnMajorKHR => (c, r),
+                    Layout::PackedINTEL if coop.use_ == CooperativeMatrixUse::MatrixAKHR.0 => (r, c),
+                    Layout::PackedINTEL => (r / pf, c * pf + r % pf),
+                    arm => {
+                        out.push(Some(arm_offset(arm, r, c, coop, stride)));
+                        continue;
+                    }
+                };
+                let (major, minor) = (origin[0] + major, origin[1] + minor);
+                let inside = bound.is_none_or(|[h, w]| (0..h).contains(&major) && (0..w).contains(&minor));
+                out.push(inside.then_some(major.wrapping_mul(stride).wrapping_mul(unit).wrapping_add(minor * e)));
+            }
+        }
+        Ok(out)
     }
 
-    fn extent(&mut self, id: Id) -> Result<(Row, Num), String> {
-        let num = self.types.numeric(self.type_of(id)?).ok_or("a bound is no integer")?.0;
-        Ok((self.row(id)?, num))
+    fn check_stride(&mut self, v: u64, mem: &CoopMem) -> i64 {
+        let s = signed(v, mem.stride_num.bits());
+        if s < 0 && mem.stride_num.bits() < 64 && !matches!(mem.stride_num, super::num::Num::Int { signed: true, .. }) {
+            return v as i64;
+        }
+        if s < 0 {
+            self.find(FindingKind::Undefined, || format!("the stride {s} is negative"));
+        }
+        s
     }
 
-    fn coop_mem(
+    fn coop_load(&mut self, dst: Row, ty: Ty, mem: &CoopMem) -> Result<(), Stop> {
+        let p = self.p;
+        for range in self.matrix_instances(ty)? {
+            let Some(coop) = p.types.coop(ty) else { continue };
+            let ptr = self.uniform(mem.ptr, range.clone(), "the pointer");
+            let offsets = self.offsets(coop, mem, &range)?;
+            self.tile.clear();
+            self.tile.resize(coop.elems(), 0);
+            self.tile_taint.clear();
+            let bytes = coop.num.bytes() as u8;
+            let agent = self.matrix_agent(coop.scope, &range);
+            self.check_alignment(ptr, coop, mem, &range);
+            for (i, offset) in offsets.iter().enumerate() {
+                let Some(offset) = offset else { continue };
+                let (at, shift) = if is_half(coop) { (offset >> 1, (offset & 1) * 4) } else { (*offset, 0) };
+                let (v, taint) = self.coop_read(ptr.wrapping_add(at as u64), bytes, agent);
+                self.tile[i] = mask(v >> shift, coop.num.bits());
+                if taint != Taint::Exact {
+                    self.tile_taint.resize(coop.elems(), Taint::Exact);
+                    self.tile_taint[i] = taint;
+                }
+            }
+            self.scratch.offsets = offsets;
+            self.scatter(dst, ty, &range);
+        }
+        Ok(())
+    }
+
+    fn coop_store(&mut self, src: Row, ty: Ty, mem: &CoopMem) -> Result<(), Stop> {
+        let p = self.p;
+        for range in self.matrix_instances(ty)? {
+            let Some(coop) = p.types.coop(ty) else { continue };
+            let ptr = self.uniform(mem.ptr, range.clone(), "the pointer");
+            let offsets = self.offsets(coop, mem, &range)?;
+            self.gather(src, ty, &range);
+            let bytes = coop.num.bytes() as u8;
+            let agent = self.matrix_agent(coop.scope, &range);
+            self.check_alignment(ptr, coop, mem, &range);
+            if mem.stride != NO_ROW && self.regs.get(mem.stride, range.start) == 0 && is_strided(mem.layout) {
+                self.find(FindingKind::Undefined, || "the stride of a store is 0".into());
+            }
+            for (i, offset) in offsets.iter().enumerate() {
+                let Some(offset) = offset else { continue };
+                let (mut v, mut taint) = (self.tile[i], self.tile_taint.get(i).copied().unwrap_or_default());
+                let at = if is_half(coop) { offset >> 1 } else { *offset };
+                let at = ptr.wrapping_add(at as u64);
+                if is_half(coop) {
+                    // The other half of the byte stays.
+                    let (old, before) = self.coop_read(at, bytes, agent);
+                    let shift = (offset & 1) * 4;
+                    v = old & !(0xf << shift) | v << shift;
+                    taint = taint.with(before);
+                }
+                self.coop_write(at, bytes, v, taint, agent);
+            }
+            self.scratch.offsets = offsets;
+        }
+        Ok(())
+    }
+
+    /// Reports a pointer or stride that is not a multiple of the component's size, or only of that and not of what
+    /// Vulkan requires.
+    fn check_alignment(&mut self, ptr: u64, coop: &Coop, mem: &CoopMem, range: &Range<usize>) {
+        let bytes = u64::from(coop.num.bytes());
+        let (lines, length) =
+            if mem.layout == Layout::ColumnMajorKHR { (coop.cols, coop.rows) } else { (coop.rows, coop.cols) };
+        let counted = mem.stride != NO_ROW && mem.unit > 0 && is_major(mem.layout) && lines > 1;
+        let stride = counted.then(|| self.regs.get(mem.stride, range.start).wrapping_mul(u64::from(mem.unit)));
+        let broken = |need: u64| {
+            let pointer = (!ptr.is_multiple_of(need)).then(|| format!("the pointer {ptr:#x}"));
+            let stride = stride.filter(|s| !s.is_multiple_of(need)).map(|s| format!("the stride of {s} bytes"));
+            pointer.or(stride)
+        };
+        if let Some(what) = broken(bytes.max(1)) {
+            self.find(FindingKind::Misaligned, || format!("{what} is not a multiple of {bytes}"));
+            return;
+        }
+        let need = (u64::from(length) * bytes).min(16);
+        if !mem.vulkan || !need.is_power_of_two() || self.config.semantics == Semantics::Nvidia {
+            return;
+        }
+        if let Some(what) = broken(need) {
+            self.find(FindingKind::Portability, || {
+                format!("{what} is not a multiple of {need}: Vulkan leaves that undefined, drivers that load single elements do what is meant")
+            });
+        }
+    }
+
+    pub(super) fn matrix_agent(&mut self, scope: u32, range: &Range<usize>) -> Agent {
+        let subgroup = if scope == Scope::Subgroup.0 { (range.start / self.p.subgroup) as u16 } else { Agent::ALL };
+        self.race.matrix_agent(subgroup)
+    }
+
+    /// Reads one element.
+    pub(super) fn coop_read(&mut self, p: u64, bytes: u8, agent: Agent) -> (u64, Taint) {
+        match self.resolve(p, u64::from(bytes)) {
+            Ok(Location::Rows(_) | Location::Own(_)) | Err(Fault::Null) => {
+                self.find(FindingKind::OutOfBounds, || "the pointer is not to memory".into());
+                (0, Taint::Exact)
+            }
+            Ok(place) => {
+                if let Location::Shared(at) = place {
+                    self.note_access(at..at + usize::from(bytes), agent, false, false);
+                }
+                self.read_quietly(place, bytes)
+            }
+            Err(fault) => {
+                self.report_fault(fault, "the matrix", "reads");
+                (0, Taint::Exact)
+            }
+        }
+    }
+
+    fn read_quietly(&mut self, place: Location, bytes: u8) -> (u64, Taint) {
+        self.read(place, 0, bytes, None)
+    }
+
+    /// Writes one element.
+    pub(super) fn coop_write(&mut self, p: u64, bytes: u8, v: u64, taint: Taint, agent: Agent) {
+        match self.resolve(p, u64::from(bytes)) {
+            Ok(Location::Rows(_) | Location::Own(_)) | Err(Fault::Null) => {
+                self.find(FindingKind::OutOfBounds, || "the pointer is not to memory".into());
+            }
+            Ok(place) => {
+                if let Location::Shared(at) = place {
+                    self.note_access(at..at + usize::from(bytes), agent, true, false);
+                }
+                self.write(place, 0, bytes, v, taint, None);
+            }
+            Err(fault) => self.report_fault(fault, "the matrix", "writes"),
+        }
+    }
+
+    pub(super) fn relayout(&mut self, dst: Row, src: Row, from: Ty, to: Ty, transpose: bool) -> Result<(), Stop> {
+        let p = self.p;
+        let (Some(a), Some(b)) = (p.types.coop(from), p.types.coop(to)) else { return Ok(()) };
+        let wanted = if transpose { (a.cols, a.rows) } else { (a.rows, a.cols) };
+        if (b.rows, b.cols) != wanted {
+            let ((h, w), (rows, cols)) = (wanted, (b.rows, b.cols));
+            self.find(FindingKind::MatrixSize, || format!("the result is {rows}x{cols} where it must be {h}x{w}"));
+            return Ok(());
+        }
+        for range in self.matrix_instances(from)? {
+            self.gather(src, from, &range);
+            if transpose {
+                let (rows, cols) = (b.rows as usize, b.cols as usize);
+                let swap = |i: usize| (i % cols) * rows + i / cols;
+                self.tile = (0..self.tile.len()).map(|i| self.tile[swap(i)]).collect();
+                if !self.tile_taint.is_empty() {
+                    self.tile_taint = (0..self.tile.len()).map(|i| self.tile_taint[swap(i)]).collect();
+                }
+            }
+            self.scatter(dst, to, &range);
+        }
+        Ok(())
+    }
+
+    fn get_coord(&mut self, dst: Row, ty: Ty, index: Row) {
+        let p = self.p;
+        let Some(coop) = p.types.coop(ty) else { return };
+        let members = coop.placed.members as usize;
+        for k in 0..self.regs.act.list.len() {
+            let l = self.regs.act.list[k] as usize;
+            let i = self.regs.get(index, l) as usize;
+            let member = if coop.scope == Scope::Subgroup.0 { l % self.p.subgroup } else { l };
+            let e = coop.placed.element.get(i.saturating_mul(members).saturating_add(member % members)).copied();
+            let taint = Taint::undefined_if(e.is_none()).with(self.regs.taint(index, l));
+            let e = e.unwrap_or(0);
+            self.regs.put(dst, l, u64::from(e / coop.cols));
+            self.regs.put(dst + 1, l, u64::from(e % coop.cols));
+            self.regs.set_taint(dst, l, taint);
+            self.regs.set_taint(dst + 1, l, taint);
+        }
+    }
+
+    fn construct_checked(
         &mut self,
-        ptr: Id,
-        layout: Id,
-        stride: Option<Id>,
-        surface: Option<Surface>,
-        intel: bool,
-    ) -> Result<CoopMem, String> {
-        let layout = self.scalar(layout).ok_or("its layout is not constant")? as u32;
-        let (pointee, storage, _) = self.pointee(ptr)?;
-        let kernel = self.is_kernel()
-            || !matches!(
-                storage,
-                StorageClass::Uniform
-                    | StorageClass::Workgroup
-                    | StorageClass::StorageBuffer
-                    | StorageClass::PhysicalStorageBuffer
-            );
-        let unit = match pointee {
-            // Producers of kernels count components, whatever the pointee: 0 stands for that.
-            _ if intel || kernel || layout == 2 => 0,
-            Some(ty) => match self.types.numeric(ty) {
-                Some((num, n)) => num.bytes() * n,
-                None => return Err("its pointer points to what is no scalar or vector".into()),
-            },
-            None => 1,
-        };
-        let (stride, stride_num) = match stride {
-            Some(id) => {
-                let num = self.types.numeric(self.type_of(id)?).ok_or("its stride is no integer")?.0;
-                (self.row(id)?, num)
-            }
-            None => (NO_ROW, Num::U32),
-        };
-        let vulkan = unit > 0 && layout < 2 && self.m.has_capability(Capability::Shader);
-        Ok(CoopMem { ptr: self.row(ptr)?, layout, stride, stride_num, unit, surface, vulkan })
-    }
-
-    /// A load or store with a stride, from the pointer or from a surface there.
-    fn coop_access(
-        &mut self,
-        r: InstRef,
-        inst: &Inst,
-        surface: Option<Surface>,
-        body: &mut Body,
-    ) -> Result<(), String> {
-        let access = inst.matrix_access().ok_or("lacks an operand")?;
-        let intel = surface.is_some();
-        let held = if inst.op.is_matrix_load() {
-            self.matrix_result(inst)?
-        } else {
-            self.matrix(access.object.ok_or("lacks an operand")?)?
-        };
-        let mem = self.coop_mem(access.pointer, access.layout, access.stride, surface, intel)?;
-        body.push(
-            match held {
-                (dst, ty) if inst.op.is_matrix_load() => Ins::CoopLoad { dst, ty, mem },
-                (src, ty) => Ins::CoopStore { src, ty, mem },
-            },
-            r,
-        );
-        Ok(())
-    }
-
-    fn mul_add(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<(), String> {
-        let (dst, result) = self.matrix_result(inst)?;
-        let mut rows = [0; 3];
-        let mut ty = [0; 3];
-        for i in 0..3 {
-            (rows[i], ty[i]) = self.matrix(inst.id(i).ok_or("lacks an operand")?)?;
-        }
-        let operands = inst.matrix_operands().0;
-        let nv1 = inst.op == Op::CooperativeMatrixMulAddNV;
-        body.push(Ins::MulAdd(Box::new(MulAdd { dst, rows, ty, result, operands, nv1 })), r);
-        Ok(())
-    }
-
-    /// Conversions of matrices, which may change the use and transpose as well.
-    fn convert(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
-        let Ok((dst, to)) = self.matrix_result(inst) else { return Ok(false) };
-        let (src, from) = self.matrix(inst.id(0).ok_or("no operand")?)?;
-        let (Some(a), Some(b)) = (self.types.coop(from), self.types.coop(to)) else { return Ok(false) };
-        let manner = self.manner(inst, r);
-        let nvidia = self.config.semantics == Semantics::Nvidia;
-        // Observed on an H100: f32 to bf16 truncates.
-        let mode = if nvidia && b.num == Num::Bf16 { Some(Rounding::ToZero) } else { manner.mode };
-        let conv = Conv { op: inst.op, from: a.num, to: b.num, saturate: manner.saturate, mode };
-        let n = a.placed.len;
-        let transpose = self.transposes(inst);
-        if a.scope != b.scope {
-            return Err("a conversion between scopes".into());
-        }
-        if a.use_ == b.use_ && !transpose && (a.rows, a.cols) == (b.rows, b.cols) {
-            body.push(Ins::Convert { conv, dst, a: src, n }, r);
-        } else {
-            let temp = self.new_rows(n)?;
-            body.push(Ins::Convert { conv, dst: temp, a: src, n }, r);
-            body.push(Ins::Relayout { dst, src: temp, from, to, transpose }, r);
-        }
-        Ok(true)
-    }
-
-    fn tensor(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<(), String> {
-        let store = inst.op == Op::CooperativeMatrixStoreTensorNV;
-        let operand = |i: usize| inst.id(i).ok_or_else(|| format!("lacks operand {i}"));
-        let ptr = operand(0)?;
-        let (object, ty) = self.matrix(operand(1)?)?;
-        let layout = operand(2)?;
-        let layout = (self.row(layout)?, self.type_of(layout)?);
-        if !matches!(self.types.kind(layout.1), Kind::Layout { .. }) {
-            return Err("its tensor layout has a type that is not known".into());
-        }
-        // The memory operands, with their own operands, stand between.
-        let memory = inst.word(3).unwrap_or(0);
-        let mut at = 4;
-        at += usize::from(memory & 0x2 != 0);
-        at += (memory & (0x8 | 0x10 | 0x10000 | 0x20000)).count_ones() as usize;
-        let addressing = inst.word(at).unwrap_or(0);
-        at += 1;
-        let mut next = || {
-            at += 1;
-            operand(at - 1)
-        };
-        let view = if addressing & 1 != 0 { Some(next()?) } else { None };
-        let decode = if addressing & 2 != 0 { Some(next()?) } else { None };
-        let vector = if addressing & 4 != 0 { Some(next()?) } else { None };
-        let view = match view {
-            Some(v) => {
-                let view = (self.row(v)?, self.type_of(v)?);
-                if !matches!(self.types.kind(view.1), Kind::View { .. }) {
-                    return Err("its tensor view has a type that is not known".into());
+        dst: Row,
+        ty: Ty,
+        at: [Row; 2],
+        bound: [(Row, Num); 2],
+        value: Row,
+    ) -> Result<(), Stop> {
+        let p = self.p;
+        for range in self.matrix_instances(ty)? {
+            let Some(coop) = p.types.coop(ty) else { continue };
+            let mut get = |row: Row| signed(self.uniform(row, range.clone(), "a coordinate"), 32);
+            let [x, y] = at.map(&mut get);
+            let [h, w] = bound.map(|(row, num)| extent(self.uniform(row, range.clone(), "a coordinate"), num));
+            let v = self.uniform(value, range.clone(), "the value");
+            let taint = self.regs.taint(value, range.start);
+            self.tile.clear();
+            self.tile_taint.clear();
+            for r in 0..i64::from(coop.rows) {
+                for c in 0..i64::from(coop.cols) {
+                    // Intel's compiler looks at the upper bounds only.
+                    let inside = (0..h).contains(&(x + r)) && (0..w).contains(&(y + c));
+                    self.tile.push(if inside { v } else { 0 });
+                    self.tile_taint.push(if inside { taint } else { Taint::Exact });
                 }
-                Some(view)
             }
-            None => None,
-        };
-        let decode = decode.map(|f| self.decoder(f)).transpose()?;
-        let vector = match vector {
-            Some(f) => {
-                let (func, size) = self.decoder(f)?;
-                Some((func, size, self.functions[func].ret.1))
-            }
-            None => None,
-        };
-        let dst = match store {
-            true => NO_ROW,
-            false => match self.matrix_result(inst)? {
-                (dst, result) if result == ty => dst,
-                _ => return Err("its result has another type than its object".into()),
-            },
-        };
-        let ptr = self.row(ptr)?;
-        let tensor = Tensor { store, dst, object, ty, ptr, layout, view, decode, vector };
-        body.push(Ins::Tensor(Box::new(tensor)), r);
+            self.scatter(dst, ty, &range);
+        }
         Ok(())
     }
 
-    /// A decode function and the bytes from one of its blocks to the next.
-    fn decoder(&mut self, id: Id) -> Result<(usize, u32), String> {
-        let func = self.callback(id, 3)?;
-        let function = self.m.functions.iter().find(|f| self.m.inst(f.def).result == Some(id));
-        let param = function
-            .and_then(|f| f.params.iter().map(|p| self.m.inst(*p)).find(|i| i.op == Op::FunctionParameter))
-            .and_then(|i| i.result)
-            .ok_or("its decode function has no parameter")?;
-        let pointee = self.pointee(param)?.0.ok_or("its decode function takes no typed pointer")?;
-        let (size, align) = self.types.size(pointee, MatLayout::default());
-        // A struct that ends in a runtime array has a block size only where the members before it fill it.
-        let rounded = match self.config.semantics {
-            Semantics::Spec => size.next_multiple_of(u64::from(align.max(1))),
-            Semantics::Nvidia => size,
-        };
-        Ok((func, u32::try_from(rounded).map_err(|_| "its decode function's blocks are too large")?))
+    fn splat(&mut self, dst: Row, ty: Ty, value: Row) -> Result<(), Stop> {
+        for range in self.matrix_instances(ty)? {
+            let active = range.clone().filter(|l| self.regs.act.mask.has(*l) && !self.regs.is_undefined(value, *l));
+            if let Err((a, b)) = self.regs.uniform(value, active) {
+                let (x, y) = (self.regs.get(value, a), self.regs.get(value, b));
+                self.find(FindingKind::NonUniformOperand, || {
+                    format!("the value differs: {x:#x} in invocation {a}, {y:#x} in invocation {b}")
+                });
+            }
+        }
+        for i in 0..self.coop(ty).placed.len {
+            self.regs.copy(dst + i, value, 1);
+        }
+        Ok(())
     }
+
+    /// Copies between an array and a matrix: invocation i has row i (A, Accumulator) or column i (B) in its array.
+    fn rake(&mut self, dst: Row, src: Row, ty: Ty, (array, bits): (u32, u32), out: bool) -> Result<(), Stop> {
+        let p = self.p;
+        let Some(coop) = p.types.coop(ty) else { return Ok(()) };
+        let by_column = coop.use_ == 1;
+        let (count, length) = if by_column { (coop.cols, coop.rows) } else { (coop.rows, coop.cols) };
+        let w = coop.num.bits();
+        if u64::from(array) * u64::from(bits) != u64::from(length) * u64::from(w) || bits % w != 0 {
+            return Err(self.unsupported("an array that does not hold one row or column"));
+        }
+        if count as usize > self.p.subgroup {
+            return Err(self.unsupported("a matrix with more rows or columns than the subgroup has invocations"));
+        }
+        let per = bits / w;
+        let element = |i: u32, k: u32| if by_column { k * coop.cols + i } else { i * coop.cols + k } as usize;
+        for range in self.matrix_instances(ty)? {
+            if out {
+                self.gather(src, ty, &range);
+                for lane in range.clone() {
+                    let i = (lane - range.start) as u32;
+                    for word in 0..array {
+                        let mut v = 0;
+                        let mut taint = Taint::undefined_if(i >= count);
+                        for k in (0..per).filter(|_| i < count) {
+                            let e = element(i, word * per + k);
+                            v |= self.tile[e] << (k * w);
+                            let of = self.tile_taint.get(e).copied().unwrap_or_default();
+                            taint = if per == 1 { of } else { taint.with(of) };
+                        }
+                        self.regs.put(dst + word, lane, v);
+                        self.regs.set_taint(dst + word, lane, taint);
+                    }
+                }
+                continue;
+            }
+            self.tile.clear();
+            self.tile.resize(coop.elems(), 0);
+            self.tile_taint.clear();
+            self.tile_taint.resize(coop.elems(), Taint::Exact);
+            for i in 0..count {
+                let lane = range.start + i as usize;
+                for k in 0..length {
+                    let v = self.regs.get(src + k / per, lane) >> (k % per * w);
+                    self.tile[element(i, k)] = super::num::mask(v, w);
+                    let taint = self.regs.taint(src + k / per, lane);
+                    self.tile_taint[element(i, k)] = if per == 1 { taint } else { taint.with(Taint::Exact) };
+                }
+            }
+            self.scatter(dst, ty, &range);
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if two elements share a byte in memory, the first in its low bits (SPV_INTEL_int4).
+fn is_half(coop: &Coop) -> bool {
+    matches!(coop.num, Num::Int { width: 4, .. })
+}
+
+/// Converts a height or width; one of 64 bits is clamped to what offsets can reach.
+fn extent(v: u64, num: Num) -> i64 {
+    match num {
+        Num::Int { signed: false, .. } if num.bits() == 64 => i64::try_from(v).unwrap_or(i64::MAX),
+        _ => signed(v, num.bits()),
+    }
+}
+
+/// Returns true if the elements of a row or of a column follow each other.
+pub(super) fn is_major(layout: Layout) -> bool {
+    matches!(layout, Layout::RowMajorKHR | Layout::ColumnMajorKHR)
+}
+
+/// Returns true if accesses with the layout have a stride between rows, columns or packed rows.
+fn is_strided(layout: Layout) -> bool {
+    is_major(layout) || layout == Layout::PackedINTEL
+}
+
+/// Returns true for the layouts of SPV_ARM_cooperative_matrix_layouts.
+fn is_blocked(layout: Layout) -> bool {
+    matches!(layout, Layout::RowBlockedInterleavedARM | Layout::ColumnBlockedInterleavedARM)
+}
+
+/// SPV_ARM_cooperative_matrix_layouts: blocks of 4 rows and 16 bytes, `s` of them interleaved by 4 bytes.
+fn arm_offset(layout: Layout, r: i64, c: i64, coop: &Coop, s: i64) -> i64 {
+    let e = i64::from(coop.num.bytes());
+    let (w, s) = ((16 / e).max(1), s.max(1));
+    let (br, bc) = (r / 4, c / w);
+    let block = if layout == Layout::RowBlockedInterleavedARM {
+        br * (i64::from(coop.cols) / w) + bc
+    } else {
+        bc * (i64::from(coop.rows) / 4) + br
+    };
+    let q = r % 4 * 16 + c % w * e;
+    let (group, lane) = (block / s, block % s);
+    group * 64 * s + q / 4 * 4 * s + lane * 4 + q % 4
 }

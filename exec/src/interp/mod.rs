@@ -1,4 +1,4 @@
-//! A reference interpreter: runs a compute shader as the specifications say, without a GPU.
+//! A reference interpreter: runs a compute shader by the specifications, without a GPU.
 //!
 //! It shares nothing with the lowerings, so that it can judge them. Cooperative matrices are executed natively, in
 //! every dialect. What is true of a run:
@@ -13,43 +13,50 @@
 //!   Undefined values are followed through registers and memory; they are reported where they matter: when they
 //!   decide a branch, are an address or a uniform operand, or are written to a buffer.
 //! - What can't be run is an error that names the instruction, when it is reached; never a guess.
+//!
+//! A run has two steps. `program` and the files `translate_*` make a [`Program`] of a module: instructions on rows of the
+//! register file (`code`). `machine` runs it, with an `impl Machine` for each kind of instruction: `memory`, `subgroup`,
+//! `matrix`, `muladd`, `callback`. Instructions on registers alone are in `eval` (`eval_lane`, `glsl_std_450`); constants are
+//! computed with them too. `error_bound` and `taint` say how far another implementation may be from each value.
 
-mod access;
-mod adapter;
-mod apart;
-mod arith;
 mod buffer_race;
 mod callback;
 mod code;
-mod coop;
 mod coverage;
-mod extended;
-mod function;
-mod glsl;
-mod group;
-mod lane;
+mod error_bound;
+mod eval;
+mod eval_lane;
+mod executor;
+mod findings;
+mod glsl_std_450;
+mod location;
 mod machine;
 mod matrix;
+mod memory;
+mod memory_bounds;
 mod muladd;
 mod num;
-mod place;
+mod placement;
 mod program;
-mod pure;
-mod race;
-mod regs;
-mod shade;
-mod spread;
+mod promised_reconvergence;
+mod registers;
+mod shared_race;
+mod subgroup;
+mod taint;
 mod tensor;
 #[cfg(test)]
 mod tests;
+mod translate_extended;
+mod translate_function;
+mod translate_matrix;
+mod translate_values;
 mod types;
-mod ub;
 
-pub use adapter::Interpreted;
 pub use coverage::Coverage;
-pub use place::Placement;
-pub use spread::{Distance, Spread};
-pub use ub::{Finding, FindingKind};
+pub use error_bound::{ErrorBound, ErrorBounds};
+pub use executor::Interpreted;
+pub use findings::{Finding, FindingKind};
+pub use placement::Placement;
 
 use coop_ir::spv::ExecutionModel;
 use std::time::Duration;
@@ -61,17 +68,17 @@ use crate::error::Error;
 use machine::{Machine, Stop};
 use program::{Program, Translator};
 
-/// What is done where implementations are known to differ from the text.
+/// The behavior where implementations are known to differ from the specifications.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Semantics {
-    /// As the specifications say.
+    /// That of the specifications.
     #[default]
     Spec,
-    /// As was observed on an NVIDIA H100.
+    /// That of an NVIDIA H100.
     Nvidia,
 }
 
-/// How the products of a multiplication of float matrices are added up; specifications leave that open.
+/// The summation of the products of float matrices, which specifications leave open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MulAddMode {
     /// The exact sum, rounded once.
@@ -85,46 +92,46 @@ pub enum MulAddMode {
     Highest,
 }
 
-/// When invocations that parted are together again.
+/// The points at which diverged invocations reconverge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reconvergence {
     /// As early as they can be.
     #[default]
     Early,
-    /// At merge blocks and behind calls only, as SPIR-V promises, and those that are apart take turns in an order that
-    /// follows from this number. Without merge instructions they stay apart to the end of the function.
+    /// At merge blocks and after calls only, as SPIR-V guarantees. Diverged invocations take turns in a random order
+    /// that this seed determines. Without merge instructions they stay apart to the end of the function.
     Promised(u64),
 }
 
-/// How to run.
+/// The options of the interpreter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
     /// Invocations in a subgroup.
     pub subgroup_size: u32,
-    /// Where the elements of matrices are.
+    /// The placement of the elements of matrices.
     pub placement: Placement,
-    /// How products are added up.
+    /// The order and the rounding of sums of products.
     pub mul_add: MulAddMode,
-    /// What counts where implementations differ from the text.
+    /// The behavior where implementations differ from the specifications.
     pub semantics: Semantics,
     /// True if tensor loads call the vector form of a decode function where there is one.
     pub vector_decode: bool,
-    /// True if the run finds out how far another implementation's results may be away.
-    pub spread: bool,
-    /// How many instructions a workgroup may execute.
+    /// True to derive error bounds of the results.
+    pub error_bounds: bool,
+    /// The largest number of instructions that a workgroup may execute.
     pub step_budget: u64,
-    /// How long a run may take; without it, as long as it takes.
+    /// The time limit of a run.
     pub time_limit: Option<Duration>,
-    /// The size of a workgroup, where the module leaves it to the host.
+    /// The workgroup size of modules that leave it to the host.
     pub local_size: Option<[u32; 3]>,
-    /// Bytes behind a kernel's arguments that point to workgroup memory, in order.
+    /// The sizes in bytes of the workgroup memory that a kernel's pointer arguments point to, in order.
     pub local_memory: [u32; 4],
-    /// When invocations that parted are together again.
+    /// The points at which diverged invocations reconverge.
     pub reconvergence: Reconvergence,
     /// True if the run records which invocations execute which instructions.
     pub coverage: bool,
-    /// From which numbers are made that somebody else writes, again and again, where buffers are read by loads that are
-    /// `Volatile`. `None`: nobody does.
+    /// The seed of values that another agent keeps writing to the buffers that `Volatile` loads read. `None` if no
+    /// other agent does.
     pub others: Option<u64>,
 }
 
@@ -136,7 +143,7 @@ impl Default for Config {
             mul_add: MulAddMode::default(),
             semantics: Semantics::default(),
             vector_decode: false,
-            spread: false,
+            error_bounds: false,
             step_budget: 100_000_000,
             time_limit: None,
             local_size: None,
@@ -151,7 +158,7 @@ impl Default for Config {
 /// A buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Memory {
-    /// What findings call it.
+    /// The name in findings.
     pub name: String,
     /// Descriptor set and binding; without them the buffer is reached by its address only.
     pub slot: Option<(u32, u32)>,
@@ -168,21 +175,21 @@ pub fn base_address(index: usize) -> u64 {
     ((index as u64).wrapping_add(1) << 40) + (1 << 39)
 }
 
-/// What a run found.
+/// The report of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
-    /// In the order in which they happened first.
+    /// The findings, in the order of their first occurrence.
     pub findings: Vec<Finding>,
     /// Executed instructions, each counted once for all invocations that execute it together.
     pub steps: u64,
-    /// How far another implementation's results may be away, where [`Config::spread`] asked.
-    pub spread: Option<Spread>,
-    /// Who executed which instructions, where [`Config::coverage`] asked.
+    /// The error bounds of the results, where [`Config::error_bounds`] asked for them.
+    pub error_bounds: Option<ErrorBounds>,
+    /// The sets of invocations that executed each instruction, where [`Config::coverage`] asked for them.
     pub coverage: Option<Coverage>,
 }
 
 impl Report {
-    /// Returns true if the run had undefined behaviour.
+    /// Returns true if the run had undefined behavior.
     pub fn is_undefined(&self) -> bool {
         self.findings.iter().any(|f| f.kind.is_undefined_behaviour())
     }
@@ -212,12 +219,12 @@ impl<'m> Interpreter<'m> {
         Ok(Interpreter { module, program, config })
     }
 
-    /// Runs it. A kernel's arguments are taken from `push`, one after the other as their types are aligned. If that has no
+    /// Runs the entry point. A kernel's arguments are taken from `push`, each aligned for its type. If `push` has no
     /// room for addresses, they are the buffers in order.
     pub fn run(&self, buffers: &mut [Memory], push: &[u8], workgroups: [u32; 3]) -> Result<Report, Error> {
         for b in &self.program.bindings {
             if !buffers.iter().any(|m| m.slot == Some((b.set, b.binding))) {
-                let name = ub::name_of(self.module, b.id);
+                let name = findings::name_of(self.module, b.id);
                 return Err(Error::case(format!("set {}, binding {} ({name}) has no buffer", b.set, b.binding)));
             }
         }
@@ -227,8 +234,14 @@ impl<'m> Interpreter<'m> {
         let mut machine = Machine::new(self.module, &self.program, self.config, buffers, push);
         match machine.dispatch(workgroups) {
             Ok(()) | Err(Stop::Budget) => {
-                let spread = self.config.spread.then(|| machine.afar.spread(machine.buffers.len()));
-                Ok(Report { findings: machine.findings.list, steps: machine.steps, spread, coverage: machine.coverage })
+                let error_bounds =
+                    self.config.error_bounds.then(|| machine.memory_bounds.error_bounds(machine.buffers.len()));
+                Ok(Report {
+                    findings: machine.findings.list,
+                    steps: machine.steps,
+                    error_bounds,
+                    coverage: machine.coverage,
+                })
             }
             Err(Stop::Unsupported(why)) => Err(unsupported(why)),
             Err(Stop::Time) => {
@@ -239,7 +252,7 @@ impl<'m> Interpreter<'m> {
         }
     }
 
-    /// What can't be run, if it is reached: instructions and why.
+    /// Returns the instructions that can't be run if they are reached, and why.
     pub fn unsupported(&self) -> Vec<(Option<InstRef>, String)> {
         let mut all = Vec::new();
         for f in &self.program.functions {
@@ -253,7 +266,7 @@ impl<'m> Interpreter<'m> {
         all
     }
 
-    /// Invocations in x, y and z.
+    /// Returns the workgroup size in x, y and z.
     pub fn local_size(&self) -> [u32; 3] {
         self.program.local_size
     }
@@ -263,7 +276,7 @@ fn unsupported(why: String) -> Error {
     Error::Unsupported { device: DEVICE.into(), missing: vec![why] }
 }
 
-/// The compute entry point of a name.
+/// Returns the compute entry point of a name.
 fn find_entry(module: &Module, name: Option<&str>) -> Result<coop_ir::Id, Error> {
     let entries: Vec<(coop_ir::Id, String)> = module
         .globals_with(Op::EntryPoint)

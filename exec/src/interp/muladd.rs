@@ -2,12 +2,11 @@
 
 use super::MulAddMode;
 use super::code::MulAdd;
-use super::machine::{Machine, Stop};
-use super::num::{Num, Rounding, Sum, mask, signed, two_sum};
-use super::pure::round_tf32;
-use super::shade::Shade;
-use super::spread;
-use super::ub::FindingKind;
+use super::error_bound;
+use super::findings::FindingKind;
+use super::machine::{Machine, Scratch, Stop};
+use super::num::{Num, Rounding, Sum, mask, round_tf32, signed, two_sum};
+use super::taint::Taint;
 
 /// Bits of the Cooperative Matrix Operands.
 mod operands {
@@ -65,10 +64,10 @@ impl Machine<'_> {
         }
         for range in self.matrix_instances(i.ty[0])? {
             let mut scratch = std::mem::take(&mut self.scratch);
-            for (k, (values, shades)) in scratch.values.iter_mut().zip(&mut scratch.shade).enumerate() {
+            for (k, (values, taints)) in scratch.values.iter_mut().zip(&mut scratch.taint).enumerate() {
                 self.gather(i.rows[k], i.ty[k], &range);
                 std::mem::swap(values, &mut self.tile);
-                std::mem::swap(shades, &mut self.tile_shade);
+                std::mem::swap(taints, &mut self.tile_taint);
             }
             self.tile.clear();
             self.tile.resize(shape.m * shape.n, 0);
@@ -77,9 +76,9 @@ impl Machine<'_> {
             } else {
                 self.integer(&scratch.values, &shape, nums, i);
             }
-            spread_shades(&scratch.shade, &shape, &mut self.tile_shade);
-            if floats[0] && self.config.spread {
-                self.distances(&scratch, &shape, nums[3]);
+            propagate_taints(&scratch.taint, &shape, &mut self.tile_taint);
+            if floats[0] && self.config.error_bounds {
+                self.set_error_bounds(&scratch, &shape, nums[3]);
             }
             self.scratch = scratch;
             self.scatter(i.dst, i.result, &range);
@@ -87,7 +86,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn float(&mut self, scratch: &mut super::coop::Scratch, s: &Shape, nums: [Num; 4], tf32: bool) {
+    fn float(&mut self, scratch: &mut Scratch, s: &Shape, nums: [Num; 4], tf32: bool) {
         let exact = |v: u64| if tf32 { round_tf32(v) } else { v };
         for (k, num) in nums.iter().enumerate().take(3) {
             let read = |v: &u64| num.to_f64(if k < 2 { exact(*v) } else { *v });
@@ -110,34 +109,34 @@ impl Machine<'_> {
                 self.tile[m * s.n + n] = match self.config.mul_add {
                     MulAddMode::Exact => exact_sum(row, column, c, nums[3], narrow, Rounding::NearestEven),
                     MulAddMode::Sequential => sequential(row, column, c, nums[3]),
-                    MulAddMode::Lowest => spread(row, column, c, nums[3], Rounding::Down),
-                    MulAddMode::Highest => spread(row, column, c, nums[3], Rounding::Up),
+                    MulAddMode::Lowest => extreme_sum(row, column, c, nums[3], Rounding::Down),
+                    MulAddMode::Highest => extreme_sum(row, column, c, nums[3], Rounding::Up),
                 };
             }
         }
     }
 
-    /// How far each element may be from another implementation's.
-    fn distances(&mut self, scratch: &super::coop::Scratch, s: &Shape, to: Num) {
-        let by = |k: usize, i: usize| scratch.shade[k].get(i).map_or(0.0, |shade| shade.by(true));
-        // `floats` has B by columns, the shades are by rows.
+    /// Sets the error bound of each element of the product.
+    fn set_error_bounds(&mut self, scratch: &Scratch, s: &Shape, to: Num) {
+        let by = |k: usize, i: usize| scratch.taint[k].get(i).map_or(0.0, |taint| taint.bound(true));
+        // `floats` has B by columns, the taints are by rows.
         let column = |n: usize| -> Vec<(f64, f64)> {
             (0..s.k).map(|k| (scratch.floats[1][n * s.k + k], by(1, k * s.n + n))).collect()
         };
         let columns: Vec<_> = (0..s.n).map(column).collect();
-        self.tile_shade.resize(s.m * s.n, Shade::Sure);
+        self.tile_taint.resize(s.m * s.n, Taint::Exact);
         for m in 0..s.m {
             let row: Vec<(f64, f64)> = (0..s.k).map(|k| (scratch.floats[0][m * s.k + k], by(0, m * s.k + k))).collect();
             for (n, column) in columns.iter().enumerate() {
                 let i = m * s.n + n;
-                if !self.tile_shade[i].is_undefined() {
+                if !self.tile_taint[i].is_undefined() {
                     let c = (scratch.floats[2][i], by(2, i));
-                    let mut by = spread::of_products(&row, column, c, to);
+                    let mut by = error_bound::of_products(&row, column, c, to);
                     if to.to_f64(self.tile[i]) == 0.0 {
                         // Its sign is anybody's.
-                        by = by.max(spread::quantum(to));
+                        by = by.max(error_bound::quantum(to));
                     }
-                    self.tile_shade[i] = Shade::near(by, true);
+                    self.tile_taint[i] = Taint::inexact(by, true);
                 }
             }
         }
@@ -182,7 +181,7 @@ impl Machine<'_> {
     }
 }
 
-/// The sum of the products and `c`, rounded once.
+/// Returns the sum of the products and `c`, rounded once.
 fn exact_sum(a: &[f64], b: &[f64], c: f64, to: Num, narrow: bool, mode: Rounding) -> u64 {
     if narrow {
         let (mut sum, mut exact) = (0.0, true);
@@ -205,7 +204,7 @@ fn exact_sum(a: &[f64], b: &[f64], c: f64, to: Num, narrow: bool, mode: Rounding
     sum.round(to, mode)
 }
 
-/// One product after the other is added in f32 (f64 for results that wide).
+/// Adds one product after the other in f32 (f64 for results that wide).
 fn sequential(a: &[f64], b: &[f64], c: f64, to: Num) -> u64 {
     if to == Num::F64 {
         return a.iter().zip(b).fold(c, |acc, (x, y)| acc + x * y).to_bits();
@@ -214,32 +213,33 @@ fn sequential(a: &[f64], b: &[f64], c: f64, to: Num) -> u64 {
     to.encode_f32(sum)
 }
 
-/// The lowest or the highest result that any order, and any rounding of each step in the precision of the result,
-/// can give.
-fn spread(a: &[f64], b: &[f64], c: f64, to: Num, mode: Rounding) -> u64 {
+/// Returns the lowest or highest result of any order of the sum and any rounding of its steps in the precision of the
+/// result.
+fn extreme_sum(a: &[f64], b: &[f64], c: f64, to: Num, mode: Rounding) -> u64 {
     let mut sum = Sum::new();
     for (x, y) in a.iter().zip(b) {
         sum.add_product(*x, *y);
     }
     sum.add(c);
-    let error = spread::of_sum(a.iter().zip(b).map(|(x, y)| x * y).chain([c]), to);
+    let error = error_bound::of_sum(a.iter().zip(b).map(|(x, y)| x * y).chain([c]), to);
     if error.is_finite() {
         sum.add(if mode == Rounding::Up { error } else { -error });
     }
     sum.round(to, Rounding::NearestEven)
 }
 
-/// What is undefined in A, B and C is undefined in the result; of distances nothing is known.
-fn spread_shades(shades: &[Vec<Shade>; 3], s: &Shape, out: &mut Vec<Shade>) {
+/// Computes the taints of the product: undefined elements of A, B and C make elements of the result undefined; error
+/// bounds become unknown.
+fn propagate_taints(taints: &[Vec<Taint>; 3], s: &Shape, out: &mut Vec<Taint>) {
     out.clear();
-    if shades.iter().all(|p| p.is_empty()) {
+    if taints.iter().all(|p| p.is_empty()) {
         return;
     }
-    let at = |k: usize, i: usize| shades[k].get(i).copied().unwrap_or_default();
+    let at = |k: usize, i: usize| taints[k].get(i).copied().unwrap_or_default();
     for m in 0..s.m {
-        let row = (0..s.k).fold(Shade::Sure, |shade, k| shade.with(at(0, m * s.k + k)));
+        let row = (0..s.k).fold(Taint::Exact, |taint, k| taint.with(at(0, m * s.k + k)));
         for n in 0..s.n {
-            let column = (0..s.k).fold(row, |shade, k| shade.with(at(1, k * s.n + n)));
+            let column = (0..s.k).fold(row, |taint, k| taint.with(at(1, k * s.n + n)));
             out.push(column.with(at(2, m * s.n + n)));
         }
     }
@@ -270,7 +270,7 @@ mod tests {
             let exact = exact_sum(&a, &b, c, to, from != Num::F64, Rounding::NearestEven);
             assert_eq!(exact, sum.round(to, Rounding::NearestEven), "{from:?} {to:?} {k}");
             let value = |bits: u64| to.to_f64(bits);
-            let (low, high) = (spread(&a, &b, c, to, Rounding::Down), spread(&a, &b, c, to, Rounding::Up));
+            let (low, high) = (extreme_sum(&a, &b, c, to, Rounding::Down), extreme_sum(&a, &b, c, to, Rounding::Up));
             for other in [exact, sequential(&a, &b, c, to)] {
                 assert!(value(low) <= value(other) && value(other) <= value(high), "{from:?} {to:?} {k}");
             }

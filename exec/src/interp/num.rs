@@ -1,7 +1,7 @@
 //! Numbers: scalar types as bits, and the rounding of every float format.
 //!
-//! A scalar value is its bits, zero-extended to 64. What is true of every function here: the bits that go in and come
-//! out have nothing above the type's width; a conversion rounds once.
+//! A scalar value is its bits, zero-extended to 64. Every function here keeps these rules: bits above the type's width
+//! are zero, in arguments and results; a conversion rounds once.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ pub(super) enum Num {
     Int {
         /// In bits.
         width: u8,
-        /// What `OpTypeInt` says; most instructions have their own idea.
+        /// The signedness of the `OpTypeInt`; most instructions ignore it.
         signed: bool,
     },
     F16,
@@ -31,7 +31,7 @@ pub(super) enum Num {
     E8M0,
 }
 
-/// How a value between two representable ones is rounded.
+/// The rounding of a value between two representable ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rounding {
     NearestEven,
@@ -47,7 +47,7 @@ struct Format {
     bias: i32,
     /// The largest finite code, without the sign.
     max: u64,
-    /// What overflow gives, without the sign.
+    /// The result of overflow, without the sign.
     over: u64,
     nan: u64,
     sign: u32,
@@ -148,7 +148,7 @@ enum Rest {
     More,
 }
 
-/// `mant / 2^by`, and what is lost. A negative `by` must not lose bits.
+/// Returns `mant / 2^by` and the remainder. A negative `by` must not lose bits.
 fn shift_right(mant: u64, by: i32) -> (u64, Rest) {
     if by <= 0 {
         return (mant << (-by).min(63), Rest::None);
@@ -171,7 +171,7 @@ fn shift_right(mant: u64, by: i32) -> (u64, Rest) {
 static F16_TABLE: LazyLock<Vec<f32>> = LazyLock::new(|| (0..=0xffffu64).map(|b| F16.decode(b) as f32).collect());
 
 impl Num {
-    /// The type that the module says.
+    /// Returns the type of a scalar of the module.
     pub(super) fn of(scalar: Scalar) -> Option<Num> {
         Some(match scalar {
             Scalar::Int { width, signed } if (1..=64).contains(&width) => Num::Int { width: width as u8, signed },
@@ -203,7 +203,7 @@ impl Num {
         }
     }
 
-    /// Bytes in memory; a Boolean takes four where it has any.
+    /// Returns the size in memory in bytes; four for a Boolean.
     pub(super) fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
@@ -225,7 +225,7 @@ impl Num {
         })
     }
 
-    /// The value, exactly. Integers by their own signedness, and rounded beyond 53 bits.
+    /// Returns the exact value. Integers go by their own signedness; those beyond 53 bits are rounded.
     pub(super) fn to_f64(self, bits: u64) -> f64 {
         match self {
             Num::F32 => f64::from(f32::from_bits(bits as u32)),
@@ -461,6 +461,43 @@ impl Sum {
         let exp = Sum::LOWEST + 64 * top as i32 - lz as i32;
         num.round_parts(negative, mant, exp, sticky, mode)
     }
+}
+
+/// Returns up to eight bytes as a number.
+pub(super) fn number(bytes: &[u8]) -> u64 {
+    match *bytes {
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+        _ => {
+            let mut all = [0; 8];
+            for (slot, b) in all.iter_mut().zip(bytes) {
+                *slot = *b;
+            }
+            u64::from_le_bytes(all)
+        }
+    }
+}
+
+/// Returns `x * y + z`, rounded once.
+pub(super) fn fma(num: Num, x: u64, y: u64, z: u64) -> u64 {
+    match num {
+        Num::F64 => f64::from_bits(x).mul_add(f64::from_bits(y), f64::from_bits(z)).to_bits(),
+        Num::F32 => {
+            let [x, y, z] = [x, y, z].map(|v| f32::from_bits(v as u32));
+            u64::from(x.mul_add(y, z).to_bits())
+        }
+        num => fma_small(num, x, y, z),
+    }
+}
+
+/// Rounds an f32 to 10 bits of mantissa, to the nearest, ties to even.
+pub(super) fn round_tf32(x: u64) -> u64 {
+    let bits = x as u32;
+    if bits & 0x7f80_0000 == 0x7f80_0000 {
+        return x;
+    }
+    let odd = bits >> 13 & 1;
+    u64::from(bits.wrapping_add(0xfff + odd) & !0x1fff)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From a module to a [`Program`]: types, constants and variables; functions are in `function`.
+//! Translates the types, constants and variables of a module to a [`Program`]. Functions are in `translate_function`.
 
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::{BuiltIn, Decoration, StorageClass};
@@ -7,12 +7,12 @@ use coop_ir::constant::{SpecValue, Specialization};
 use coop_ir::types::Type;
 use coop_ir::{Id, IdMap, Inst, InstRef, Module, Op};
 
-use super::arith::{self, Arg, Manner};
 use super::code::{Func, Ins, Row};
+use super::eval;
 use super::num::{Num, Rounding, mask};
-use super::place::Placed;
-use super::pure;
-use super::regs::{MAX_LANES, Regs};
+use super::placement::Placed;
+use super::registers::{MAX_LANES, Regs};
+use super::translate_values::{Arg, Manner, Translation};
 use super::types::{Coop, Decorations, Kind, Leaf, MAX_SLOTS, MatLayout, Ty, Types};
 use super::{Config, Semantics};
 
@@ -22,9 +22,9 @@ pub(super) mod tag {
     pub(in crate::interp) const SHIFT: u32 = 56;
     pub(in crate::interp) const SHARED: u64 = 0xa1;
     pub(in crate::interp) const ROWS: u64 = 0xa2;
-    /// Left its array; the low bits are the instruction.
+    /// A pointer outside its array; the low bits are the instruction.
     pub(in crate::interp) const INVALID: u64 = 0xa3;
-    /// Bytes of the invocation's own.
+    /// Memory of the invocation's own.
     pub(in crate::interp) const OWN: u64 = 0xa4;
 }
 
@@ -55,20 +55,20 @@ pub(super) struct Shared {
     pub zero: bool,
 }
 
-/// What a parameter of a kernel is.
+/// The kind of a kernel's parameter.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Argument {
     /// A buffer.
     Buffer,
-    /// A number of so many bytes.
+    /// A number of this size in bytes.
     Number(u32),
     /// Workgroup memory: the pointer.
     Shared(u64),
-    /// So many bytes by value, aligned so, copied to this place in the invocation's own memory.
+    /// A struct by value, copied to this offset in the invocation's own memory.
     Value { bytes: u32, align: u32, offset: u32 },
 }
 
-/// What can be run.
+/// A translated module.
 pub(super) struct Program {
     pub types: Types,
     pub decorations: Decorations,
@@ -83,7 +83,7 @@ pub(super) struct Program {
     pub shared_size: u32,
     /// Bytes of each invocation's own memory.
     pub own_size: u32,
-    /// Variables of the module that are there: where, their numbers, and the initializer.
+    /// Variables of the module in that memory: offset, scalars and initializer.
     pub own_globals: Vec<(u32, Vec<Leaf>, Option<Value>)>,
     pub functions: Vec<Func>,
     pub ids: Vec<Id>,
@@ -104,7 +104,7 @@ pub(super) struct Translator<'m> {
     pub d: Decorations,
     pub consts: IdMap<Value>,
     pub row_of: IdMap<Row>,
-    /// Pointers that are known: to rows.
+    /// Constant pointers to rows.
     pub known: IdMap<u64>,
     pub mat: IdMap<MatLayout>,
     pub rows: u32,
@@ -128,7 +128,7 @@ pub(super) struct Translator<'m> {
     pub specialization: &'m Specialization,
 }
 
-/// All values and variables together may take this many rows.
+/// The largest number of rows of all values and variables together.
 const MAX_ROWS: u64 = 1 << 22;
 
 impl<'m> Translator<'m> {
@@ -162,7 +162,7 @@ impl<'m> Translator<'m> {
         }
     }
 
-    /// Translates everything that the entry point reaches.
+    /// Translates all that the entry point reaches.
     pub(super) fn run(mut self, entry: Id) -> Result<Program, String> {
         // Placement needs the number of invocations; types do not decide that.
         self.globals()?;
@@ -279,7 +279,7 @@ impl<'m> Translator<'m> {
         Ok(())
     }
 
-    /// A type whose parameters are constants.
+    /// Returns a type whose parameters are constants.
     fn sized_type(&self, inst: &Inst, id: Id) -> Option<Kind> {
         let number = |i: usize| self.scalar(inst.id(i)?);
         Some(match inst.op {
@@ -329,7 +329,7 @@ impl<'m> Translator<'m> {
         })
     }
 
-    /// The value of a scalar constant.
+    /// Returns the value of a scalar constant.
     pub(super) fn scalar(&self, id: Id) -> Option<u64> {
         let value = self.consts.get(id)?;
         match value.v.as_slice() {
@@ -410,7 +410,7 @@ impl<'m> Translator<'m> {
         }
     }
 
-    /// Runs the instruction on one invocation.
+    /// Evaluates an `OpSpecConstantOp` on one invocation.
     fn spec_op(&self, inst: &Inst, ty: Ty) -> Result<Option<Value>, String> {
         let Some(op) = inst.word(0).and_then(|w| u16::try_from(w).ok()).map(Op) else { return Ok(None) };
         if matches!(op, Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV) {
@@ -429,8 +429,10 @@ impl<'m> Translator<'m> {
         }
         let n = self.types.slots(ty);
         let mut code = Vec::new();
-        let translated = arith::translate(&self.types, &inner, ty, next, &args, Manner::default(), &mut code);
-        if !matches!(translated, Ok(true)) {
+        let manner = Manner::default();
+        let translation =
+            Translation { types: &self.types, inst: &inner, ty, dst: next, args: &args, manner, out: &mut code };
+        if !matches!(translation.run(), Ok(true)) {
             return Ok(None);
         }
         let mut regs = Regs::new(1, (next + n) as usize);
@@ -441,7 +443,7 @@ impl<'m> Translator<'m> {
             }
         }
         for ins in &code {
-            if !pure::execute(&mut regs, ins) {
+            if !eval::execute(&mut regs, ins) {
                 return Ok(None);
             }
         }
@@ -487,19 +489,19 @@ impl<'m> Translator<'m> {
         Ok(row)
     }
 
-    /// A row with a constant.
+    /// Returns a row that holds a constant.
     pub(super) fn constant_row(&mut self, v: u64) -> Result<Row, String> {
         let row = self.new_rows(1)?;
         self.constants.push((row, v, false));
         Ok(row)
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub(super) fn type_of(&self, id: Id) -> Result<Ty, String> {
         self.m.type_of(id).and_then(|t| self.types.of(t)).ok_or_else(|| format!("{id} has no type"))
     }
 
-    /// The rows of a value.
+    /// Returns the first row of a value.
     pub(super) fn row(&mut self, id: Id) -> Result<Row, String> {
         if let Some(row) = self.row_of.get(id) {
             return Ok(*row);
@@ -621,19 +623,19 @@ impl<'m> Translator<'m> {
         Ok(row)
     }
 
-    /// Returns true if the module is one of kernels.
+    /// Returns true if the module has OpenCL kernels.
     pub(super) fn is_kernel(&self) -> bool {
         let has = |c: coop_ir::spv::Capability| self.m.has_capability(c);
         has(coop_ir::spv::Capability::Kernel) && !has(coop_ir::spv::Capability::Shader)
     }
 
-    /// Returns true if a private variable is looked at as bytes: in kernels, unless it holds matrices, which are no
-    /// bytes.
+    /// Returns true if a private variable is in byte-addressed memory: in kernels, unless it holds matrices, which have
+    /// no layout.
     pub(super) fn is_in_bytes(&self, pointee: Ty) -> bool {
         self.is_kernel() && self.types.leaves(pointee, MatLayout::default()).is_some()
     }
 
-    /// Takes room for a variable in the memory of each invocation.
+    /// Allocates a variable in the memory of each invocation.
     fn own(&mut self, ty: Ty) -> Result<u32, String> {
         let (size, _) = self.types.size(ty, MatLayout::default());
         let offset = self.own_size.next_multiple_of(16);
@@ -642,13 +644,13 @@ impl<'m> Translator<'m> {
         Ok(offset)
     }
 
-    /// Returns true if a Workgroup variable is a block: all blocks of an entry point begin at the same place.
+    /// Returns true if a Workgroup variable is a block: all blocks of an entry point begin at the same offset.
     fn explicit_workgroup(&self, pointee: Ty) -> bool {
         matches!(self.types.kind(pointee), Kind::Struct { .. })
             && self.d.has(self.types.get(pointee).id, Decoration::Block)
     }
 
-    /// The index of a function that is called.
+    /// Returns the index of a function that is called.
     pub(super) fn function(&mut self, id: Id) -> Result<usize, String> {
         if let Some(i) = self.function_index.get(&id) {
             return Ok(*i);
@@ -679,7 +681,7 @@ impl<'m> Translator<'m> {
         Ok(i)
     }
 
-    /// What the decorations of an instruction say.
+    /// Returns the properties of an instruction that its decorations and its module decide.
     pub(super) fn manner(&self, inst: &Inst, _at: InstRef) -> Manner {
         let Some(id) = inst.result else { return Manner::default() };
         let mode = self.d.word(id, Decoration::FPRoundingMode).and_then(|m| {

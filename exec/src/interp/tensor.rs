@@ -1,4 +1,4 @@
-//! Tensor layouts and views (SPV_NV_tensor_addressing), and where they put the elements of a matrix.
+//! Tensor layouts and views (SPV_NV_tensor_addressing): the location of each element of a matrix.
 //!
 //! A layout of L dimensions is these slots: block sizes, dimensions, strides, offsets, spans (L each), clamp value.
 //! A view of V: dimensions, strides (V each), then the clip's row offset, row span, column offset, column span. All are
@@ -15,7 +15,7 @@ const STRIDE: usize = 2;
 const OFFSET: usize = 3;
 const SPAN: usize = 4;
 
-/// `v` is the layout (but for `OpCreateTensorLayoutNV`) and the operands.
+/// Computes a layout instruction. `v` is the layout (except for `OpCreateTensorLayoutNV`) and the operands.
 pub(super) fn update_layout(op: Op, dim: usize, v: &[u64], out: &mut [u64]) {
     let size = 5 * dim + 1;
     if op == Op::CreateTensorLayoutNV {
@@ -61,7 +61,7 @@ pub(super) fn update_layout(op: Op, dim: usize, v: &[u64], out: &mut [u64]) {
     }
 }
 
-/// What `update_layout` does for default strides, with the division that an H100 was seen to do.
+/// Computes default strides like `update_layout`, but with the division of an H100.
 pub(super) fn floor_strides(dim: usize, out: &mut [u64]) {
     let mut stride = 1u32;
     for i in (0..dim).rev() {
@@ -71,7 +71,7 @@ pub(super) fn floor_strides(dim: usize, out: &mut [u64]) {
     }
 }
 
-/// `v` is the view (but for `OpCreateTensorViewNV`) and the operands.
+/// Computes a view instruction. `v` is the view (except for `OpCreateTensorViewNV`) and the operands.
 pub(super) fn update_view(op: Op, dim: usize, v: &[u64], out: &mut [u64]) {
     let size = 2 * dim + 4;
     if op == Op::CreateTensorViewNV {
@@ -113,7 +113,7 @@ const CLAMP_REPEAT: u32 = TensorClampMode::Repeat.0;
 
 /// A layout's values.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct TensorLayout {
     pub clamp: u32,
     pub block: Vec<u32>,
     pub dim: Vec<u32>,
@@ -123,10 +123,10 @@ pub(super) struct Layout {
     pub value: u32,
 }
 
-impl Layout {
-    pub(super) fn new(clamp: u32, dim: usize, v: &[u64]) -> Layout {
+impl TensorLayout {
+    pub(super) fn new(clamp: u32, dim: usize, v: &[u64]) -> TensorLayout {
         let part = |k: usize| v[k * dim..(k + 1) * dim].iter().map(|x| *x as u32).collect::<Vec<u32>>();
-        Layout {
+        TensorLayout {
             clamp,
             block: part(BLOCK),
             dim: part(DIM),
@@ -140,7 +140,7 @@ impl Layout {
 
 /// A view's values.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct TensorView {
     pub has_dims: bool,
     pub perm: Vec<u32>,
     pub dim: Vec<u32>,
@@ -149,44 +149,44 @@ pub(super) struct View {
     pub clip: [u32; 4],
 }
 
-impl View {
-    pub(super) fn new(has_dims: bool, perm: &[u32], v: &[u64]) -> View {
+impl TensorView {
+    pub(super) fn new(has_dims: bool, perm: &[u32], v: &[u64]) -> TensorView {
         let n = perm.len();
         let part = |k: usize| v[k * n..(k + 1) * n].iter().map(|x| *x as u32).collect::<Vec<u32>>();
         let clip = [0, 1, 2, 3].map(|i| v[2 * n + i] as u32);
-        View { has_dims, perm: perm.to_vec(), dim: part(0), stride: part(1), clip }
+        TensorView { has_dims, perm: perm.to_vec(), dim: part(0), stride: part(1), clip }
     }
 }
 
-/// Where an element is.
+/// The location of an element.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Hit {
-    /// Clipped away: the element stays what it was.
+    /// Clipped: the element keeps its value.
     Skip,
-    /// Out of bounds: the clamp value.
+    /// Out of bounds: the element is the clamp value.
     Fill,
-    /// Out of bounds of a layout that does not say what happens then.
+    /// Out of bounds of a layout with the clamp mode Undefined.
     Undefined,
     /// In the tensor.
     At {
-        /// Number of the storage element, or block.
+        /// The index of the storage element, or of the block.
         linear: u64,
     },
 }
 
-/// What the coordinates of an element were, for decode functions.
+/// The coordinates of an element, for decode functions.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Coords {
     pub block: Vec<u32>,
     pub within: Vec<u32>,
 }
 
-/// The element (`r`, `c`) of a matrix with `cols` columns. `Err` says what makes it undefined.
+/// Locates the element (`r`, `c`) of a matrix with `cols` columns. The error says why it is undefined.
 pub(super) fn locate(
     (r, c): (u32, u32),
     cols: u32,
-    layout: &Layout,
-    view: Option<&View>,
+    layout: &TensorLayout,
+    view: Option<&TensorView>,
     store: bool,
     semantics: Semantics,
     coords: &mut Coords,
@@ -239,7 +239,7 @@ pub(super) fn locate(
     Ok(Hit::At { linear: u64::from(linear) })
 }
 
-fn through_view(mut number: u32, layout: &Layout, v: &View) -> Result<u32, String> {
+fn through_view(mut number: u32, layout: &TensorLayout, v: &TensorView) -> Result<u32, String> {
     let n = v.perm.len();
     if !v.has_dims && n > layout.span.len() {
         return Err(format!(
@@ -264,8 +264,8 @@ fn through_view(mut number: u32, layout: &Layout, v: &View) -> Result<u32, Strin
     Ok(at.iter().zip(strides).fold(0u32, |sum, (x, s)| sum.wrapping_add(x.wrapping_mul(*s))))
 }
 
-/// The coordinate in dimension `d` after clamping.
-fn clamped(layout: &Layout, d: usize, slice: u32, store: bool) -> Result<u32, Hit> {
+/// Returns the coordinate in dimension `d` after clamping.
+fn clamped(layout: &TensorLayout, d: usize, slice: u32, store: bool) -> Result<u32, Hit> {
     let extent = layout.dim[d];
     let t = (slice as i32).wrapping_add(layout.offset[d]);
     if t >= 0 && (t as u32) < extent {
@@ -292,7 +292,7 @@ fn clamped(layout: &Layout, d: usize, slice: u32, store: bool) -> Result<u32, Hi
 mod tests {
     use super::*;
 
-    fn layout(clamp: u32, block: &[u32], dims: &[u32], slice: &[(i32, u32)]) -> Layout {
+    fn layout(clamp: u32, block: &[u32], dims: &[u32], slice: &[(i32, u32)]) -> TensorLayout {
         let n = dims.len();
         let mut v = vec![0u64; 5 * n + 1];
         let step = |op, args: &[u32], v: &mut Vec<u64>| {
@@ -304,10 +304,17 @@ mod tests {
         step(Op::TensorLayoutSetDimensionNV, dims, &mut v);
         let args: Vec<u32> = slice.iter().flat_map(|(o, s)| [*o as u32, *s]).collect();
         step(Op::TensorLayoutSliceNV, &args, &mut v);
-        Layout::new(clamp, n, &v)
+        TensorLayout::new(clamp, n, &v)
     }
 
-    fn at(r: u32, c: u32, cols: u32, l: &Layout, view: Option<&View>, semantics: Semantics) -> (Hit, Coords) {
+    fn at(
+        r: u32,
+        c: u32,
+        cols: u32,
+        l: &TensorLayout,
+        view: Option<&TensorView>,
+        semantics: Semantics,
+    ) -> (Hit, Coords) {
         let mut coords = Coords::default();
         let hit = locate((r, c), cols, l, view, false, semantics, &mut coords).unwrap();
         (hit, coords)
@@ -360,7 +367,7 @@ mod tests {
         update_view(Op::CreateTensorViewNV, 2, &[], &mut v);
         let clip: Vec<u64> = v.iter().copied().chain([1, 0xffff_ffff, 0, 0xffff_ffff]).collect();
         update_view(Op::TensorViewSetClipNV, 2, &clip, &mut v);
-        let view = View::new(false, &[0, 1], &v);
+        let view = TensorView::new(false, &[0, 1], &v);
         assert_eq!(at(2, 3, 8, &l, Some(&view), Semantics::Spec).0, Hit::Skip);
         assert_eq!(at(2, 3, 8, &l, Some(&view), Semantics::Nvidia).0, Hit::At { linear: 11 });
         assert_eq!(at(0, 3, 8, &l, Some(&view), Semantics::Nvidia).0, Hit::Skip);

@@ -1,14 +1,15 @@
-//! Arithmetic against the host's, on random and on special values.
+//! Compares arithmetic with the host's, on random and special values.
 
 use coop_ir::Op;
+use coop_ir::spv::GlslStd450 as Glsl;
 
 use super::code::{Conv, Ins, LaneFn};
+use super::eval;
 use super::num::{Num, mask, signed};
-use super::pure;
-use super::regs::Regs;
+use super::registers::Regs;
 use crate::random::Random;
 
-/// Bits that matter: zeros, ones, limits, NaN and infinities of every format, and random ones.
+/// Returns interesting bits: zeros, ones, limits, NaN and infinities of every format, and random ones.
 fn samples(width: u32, count: usize) -> Vec<u64> {
     let mut random = Random::new(u64::from(width));
     let top = 1u64 << (width - 1);
@@ -31,7 +32,7 @@ fn binary(op: Op, num: Num, values: &[u64]) -> Vec<(u64, u64, u64)> {
         for (lane, b) in values.iter().enumerate() {
             regs.put(1, lane, *b);
         }
-        assert!(pure::execute(&mut regs, &Ins::Each { op, num, dst: 2, args: [0, 1, 0, 0], n: 1 }), "{op}");
+        assert!(eval::execute(&mut regs, &Ins::Each { op, num, dst: 2, args: [0, 1, 0, 0], n: 1 }), "{op}");
         out.extend(values.iter().enumerate().map(|(lane, b)| (*a, *b, regs.get(2, lane))));
     }
     out
@@ -43,7 +44,7 @@ fn one(ins: impl Fn(u32, u32) -> Ins, args: &[u64], n: u32) -> Vec<u64> {
         regs.fill(row as u32, *v, false);
     }
     let dst = args.len() as u32;
-    assert!(pure::execute(&mut regs, &ins(dst, n)));
+    assert!(eval::execute(&mut regs, &ins(dst, n)));
     (dst..dst + n).map(|row| regs.get(row, 0)).collect()
 }
 
@@ -97,12 +98,12 @@ fn integers_of_every_width() {
 #[test]
 fn modulo_takes_the_sign_of_the_divisor() {
     for (a, b, wanted) in [(7i64, 3i64, 1i64), (-7, 3, 2), (7, -3, -2), (-7, -3, -1), (6, -3, 0)] {
-        let got = pure::divided(Op::SMod, 32, mask(a as u64, 32), mask(b as u64, 32));
+        let got = eval::divided(Op::SMod, 32, mask(a as u64, 32), mask(b as u64, 32));
         assert_eq!(signed(got, 32), wanted, "{a} mod {b}");
     }
 }
 
-/// Equal, or both NaN.
+/// Returns true if the values are equal or both NaN.
 fn same(num: Num, a: u64, b: u64) -> bool {
     a == b || (num.to_f64(a).is_nan() && num.to_f64(b).is_nan())
 }
@@ -165,7 +166,7 @@ fn fused_multiply_add_of_halves_rounds_once() {
     let mut random = Random::new(3);
     for _ in 0..100_000 {
         let [a, b, c] = [0; 3].map(|_| random.bits() & 0xffff);
-        let got = pure::fma(Num::F16, a, b, c);
+        let got = super::num::fma(Num::F16, a, b, c);
         let mut sum = super::num::Sum::new();
         sum.add_product(Num::F16.to_f64(a), Num::F16.to_f64(b));
         sum.add(Num::F16.to_f64(c));
@@ -176,7 +177,7 @@ fn fused_multiply_add_of_halves_rounds_once() {
 
 #[test]
 fn conversions() {
-    let convert = |op, from, to, v| pure::convert(&Conv { op, from, to, saturate: false, mode: None }, v);
+    let convert = |op, from, to, v| eval::convert(&Conv { op, from, to, saturate: false, mode: None }, v);
     let int = |width, signed| Num::Int { width, signed };
     for v in samples(32, 500) {
         let f = f32::from_bits(v as u32);
@@ -197,7 +198,7 @@ fn conversions() {
         let got = convert(Op::FConvert, Num::F64, Num::F32, v);
         assert!(same(Num::F32, got, u64::from((f64::from_bits(v) as f32).to_bits())), "{v:#x}");
     }
-    let saturated = |op, from, to, v| pure::convert(&Conv { op, from, to, saturate: true, mode: None }, v);
+    let saturated = |op, from, to, v| eval::convert(&Conv { op, from, to, saturate: true, mode: None }, v);
     for v in samples(32, 500) {
         let i = v as i32;
         let clamped = i.clamp(i8::MIN.into(), i8::MAX.into()) as i8;
@@ -207,8 +208,8 @@ fn conversions() {
         assert_eq!(saturated(Op::ConvertFToU, Num::F32, int(8, false), v), u64::from(f as u8));
     }
     let saturating = Conv { op: Op::FConvert, from: Num::F32, to: Num::E4M3, saturate: true, mode: None };
-    assert_eq!(pure::convert(&saturating, 1e6f32.to_bits().into()), 0x7e);
-    assert_eq!(pure::convert(&saturating, (-1e6f32).to_bits().into()), 0xfe);
+    assert_eq!(eval::convert(&saturating, 1e6f32.to_bits().into()), 0x7e);
+    assert_eq!(eval::convert(&saturating, (-1e6f32).to_bits().into()), 0xfe);
 }
 
 #[test]
@@ -249,9 +250,9 @@ fn bit_fields_and_packing() {
         one(|dst, n| Ins::Lane { f: LaneFn::Glsl { op, num: Num::F32 }, dst, n, args: rows.clone() }, args, n)
     };
     let bits = |v: f32| u64::from(v.to_bits());
-    assert_eq!(pack(58, &[bits(1.0), bits(-2.0)], 1), [0xc000_3c00]);
-    assert_eq!(pack(62, &[0xc000_3c00], 2), [bits(1.0), bits(-2.0)]);
-    assert_eq!(pack(55, &[bits(0.0), bits(1.0), bits(0.5), bits(2.0)], 1), [0xff80_ff00]);
-    assert_eq!(pack(56, &[bits(-1.0), bits(0.5)], 1), [0x4000_8001]);
-    assert_eq!(pack(66, &[bits(3.0), bits(4.0)], 1), [bits(5.0)]);
+    assert_eq!(pack(Glsl::PackHalf2x16, &[bits(1.0), bits(-2.0)], 1), [0xc000_3c00]);
+    assert_eq!(pack(Glsl::UnpackHalf2x16, &[0xc000_3c00], 2), [bits(1.0), bits(-2.0)]);
+    assert_eq!(pack(Glsl::PackUnorm4x8, &[bits(0.0), bits(1.0), bits(0.5), bits(2.0)], 1), [0xff80_ff00]);
+    assert_eq!(pack(Glsl::PackSnorm2x16, &[bits(-1.0), bits(0.5)], 1), [0x4000_8001]);
+    assert_eq!(pack(Glsl::Length, &[bits(3.0), bits(4.0)], 1), [bits(5.0)]);
 }

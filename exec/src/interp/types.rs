@@ -1,9 +1,9 @@
 //! Types as slots and as bytes.
 //!
 //! A value is a number of *slots*, each one scalar (64 bits wide here, whatever the type) per invocation: a vector has
-//! one for each component, a struct those of its members, a pointer one, a cooperative matrix as many as an invocation
-//! holds components. In memory with bytes (buffers, Workgroup) a type has offsets: its decorations where it has some,
-//! else packed with natural alignment.
+//! one for each component, a struct those of its members, a pointer one, a cooperative matrix one for each element that
+//! an invocation holds. In memory with bytes (buffers, Workgroup) a type has offsets: its decorations where it has
+//! some, else packed with natural alignment.
 
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::{Decoration, StorageClass};
@@ -11,17 +11,17 @@ use coop_ir::types::Type;
 use coop_ir::{Id, IdMap, Inst, Module, Op};
 
 use super::num::Num;
-use super::place::Placed;
+use super::placement::Placed;
 
 /// An index into [`Types`].
 pub(super) type Ty = u32;
 
-/// More slots than this in one value are not run.
+/// The largest number of slots in a value.
 pub(super) const MAX_SLOTS: u64 = 1 << 22;
 
 pub(super) const NO_TYPE: Ty = u32::MAX;
 
-/// What a type is.
+/// The structure of a type.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Void,
@@ -64,7 +64,7 @@ pub(super) enum Kind {
         has_dims: bool,
         perm: Box<[u32]>,
     },
-    /// Not known, or not supported; a use of a value of it fails.
+    /// An unknown or unsupported type; uses of its values fail.
     Other,
 }
 
@@ -74,13 +74,13 @@ pub(super) struct Member {
     pub ty: Ty,
     pub slot: u32,
     pub offset: u32,
-    /// For matrices: stride, and whether rows are stored one after the other.
+    /// The layout of a matrix member.
     pub matrix: MatLayout,
-    /// True if nothing says where it is.
+    /// True if no decoration gives its offset.
     pub natural: bool,
 }
 
-/// How a matrix member is stored.
+/// The layout of a matrix member in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct MatLayout {
     pub stride: Option<u32>,
@@ -106,7 +106,7 @@ impl Coop {
     }
 }
 
-/// A type with what is needed often.
+/// A type, with facts that are needed often.
 #[derive(Clone, Debug)]
 pub(super) struct Info {
     pub kind: Kind,
@@ -274,7 +274,7 @@ impl Types {
         }
     }
 
-    /// Type of a part and its first slot.
+    /// Returns the type of a part and its first slot.
     pub(super) fn part(&self, ty: Ty, index: u32) -> Option<(Ty, u32)> {
         match self.kind(ty) {
             Kind::Vector { elem, len } | Kind::Array { elem, len, .. } if index < *len => {
@@ -287,7 +287,7 @@ impl Types {
         }
     }
 
-    /// Bytes and alignment. Runtime arrays have none.
+    /// Returns size and alignment in bytes. Runtime arrays have size 0.
     pub(super) fn size(&self, ty: Ty, mat: MatLayout) -> (u64, u32) {
         match self.kind(ty) {
             Kind::Num(n) => (u64::from(n.bytes()), n.bytes()),
@@ -323,13 +323,13 @@ impl Types {
         }
     }
 
-    /// The bytes behind the last member of a struct without offsets of its own, as in C.
+    /// Returns the padding after the last member of a struct without offsets of its own, as in C.
     fn tail(&self, members: &[Member], end: u64, align: u32) -> u32 {
         let natural = members.iter().all(|m| m.natural);
         if natural { (end.next_multiple_of(u64::from(align.max(1))) - end) as u32 } else { 0 }
     }
 
-    /// Bytes from an element of an array to the next.
+    /// Returns the stride of an array in bytes.
     pub(super) fn stride(&self, elem: Ty, stride: Option<u32>, mat: MatLayout) -> u64 {
         match stride {
             Some(s) => u64::from(s),
@@ -340,7 +340,7 @@ impl Types {
         }
     }
 
-    /// The scalars of a type in memory, ascending by slot. `None` if the type has no fixed layout.
+    /// Returns the scalars of a type in memory, ascending by slot; `None` if the type has no fixed layout.
     pub(super) fn leaves(&self, ty: Ty, mat: MatLayout) -> Option<Vec<Leaf>> {
         let mut out = Vec::new();
         self.add_leaves(ty, mat, 0, &mut out)?;
@@ -401,7 +401,7 @@ impl Types {
         Some(())
     }
 
-    /// Declares a type that needs no constants; `None` for those that do, or are no types.
+    /// Returns the structure of a type that needs no constants; `None` for other types and instructions.
     pub(super) fn plain(&self, inst: &Inst, d: &Decorations) -> Option<Kind> {
         let id = inst.result?;
         let of = |id: Id| self.of(id).unwrap_or(NO_TYPE);

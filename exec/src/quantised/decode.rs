@@ -5,14 +5,14 @@ use coop_device::ComponentType;
 use super::Blocks;
 use crate::number;
 
-/// What the 16 values of `iq4_nl` and `iq4_xs` stand for.
+/// The numbers that the 16 values of `iq4_nl` and `iq4_xs` stand for.
 const IQ4: [f64; 16] =
     [-127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0];
 
 /// Floats with two bits of exponent and one of mantissa, positive.
 const E2M1: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
 
-/// The element at `place` of a block, if the format is one of those with few tables.
+/// Returns the element at `place` of a block, if the format is one of those with few tables.
 pub(super) fn element(blocks: Blocks, block: &[u8], place: usize) -> Option<f64> {
     let of_32 = |from: usize| nibble(block[from + place % 16], place / 16);
     Some(match blocks {

@@ -28,16 +28,16 @@ pub struct Attention {
     pub kv: u64,
     /// Columns of Q and K.
     pub head: u64,
-    /// Columns of V and O, if others.
+    /// Columns of V and O, if different from `head`.
     pub head_v: Option<u64>,
     /// Heads of Q and O; as many as `kv-heads`, or a multiple: neighbours share K and V.
     pub heads: u64,
     /// Heads of K and V.
     pub kv_heads: u64,
-    /// How often all of this, one after the other, the mask included.
+    /// The number of batches, one after the other, each with its own mask.
     #[serde(default = "one")]
     pub batches: u64,
-    /// What the products of Q and K are multiplied with.
+    /// The factor of the products of Q and K.
     pub scale: f64,
     /// K is made of blocks.
     pub k_format: Option<Blocks>,
@@ -48,9 +48,9 @@ pub struct Attention {
     pub rows_first: bool,
     /// c: scores are c * tanh(score).
     pub softcap: Option<f64>,
-    /// The buffer of what is added to the scores of each head, `n` x `kv`.
+    /// The buffer of the mask, which is added to the scores of each head, `n` x `kv`.
     pub mask: Option<String>,
-    /// What the mask is multiplied with, head by head.
+    /// The factor of the mask for each head.
     #[serde(default)]
     pub slopes: Vec<f64>,
     /// The buffer of a further score for each head, of a row of V that is zero.
@@ -104,7 +104,9 @@ impl Attention {
     pub(super) fn check(&self, case: &Case) -> Result<(), Error> {
         let sizes = [self.n, self.kv, self.head, self.head_v(), self.heads, self.kv_heads, self.batches];
         if sizes.iter().any(|&size| size == 0 || size > 1 << 16) || !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(Error::case("expect: attention's sizes are no sizes, or heads no multiple of kv-heads"));
+            return Err(Error::case(
+                "expect: a size of attention is 0 or too large, or heads is not a multiple of kv-heads",
+            ));
         }
         if !self.slopes.is_empty() && self.slopes.len() as u64 != self.heads {
             return Err(Error::case("expect: attention has a slope for each head, or none"));
@@ -132,8 +134,8 @@ impl Attention {
         Ok(())
     }
 
-    /// The rows of O that are asked for (rows of all heads of all batches, one head after the other), element by element with
-    /// its place.
+    /// Computes the requested rows of O (rows of all heads of all batches, one head after the other), each element with
+    /// its index.
     pub(crate) fn rows(
         &self,
         case: &Case,
@@ -193,7 +195,7 @@ impl Attention {
         Ok(sums)
     }
 
-    /// Puts the result into the bytes of O's buffer.
+    /// Writes the result into the bytes of O's buffer.
     pub(super) fn apply(&self, case: &Case, bytes: &mut [u8]) -> Result<(), Error> {
         let (_, kind) = locate(case, &self.o)?;
         let all: Vec<u64> = (0..self.batches * self.heads * self.n).collect();

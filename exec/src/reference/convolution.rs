@@ -15,7 +15,7 @@ use crate::number::{self, Value};
 pub struct Convolution {
     /// The buffer of the kernel.
     pub kernel: String,
-    /// The buffer of what is convolved.
+    /// The buffer of the input.
     pub input: String,
     /// The buffer of results.
     pub output: String,
@@ -29,16 +29,16 @@ pub struct Convolution {
     pub to: [u64; 3],
     /// Sizes of the kernel.
     pub size: [u64; 3],
-    /// How far apart outputs are in the input; transposed, inputs in the output.
+    /// The stride of outputs in the input; transposed, of inputs in the output.
     #[serde(default = "ones")]
     pub step: [u64; 3],
-    /// Zeros before the input; transposed, what is cut off the output.
+    /// The padding before the input; transposed, the number of elements cut off the output.
     #[serde(default)]
     pub pad: [u64; 3],
-    /// How far apart the kernel's elements are.
+    /// The distance of the kernel's elements.
     #[serde(default = "ones")]
     pub dilation: [u64; 3],
-    /// True if inputs are spread instead of outputs gathered.
+    /// True for a transposed convolution.
     #[serde(default)]
     pub transposed: bool,
 }
@@ -51,7 +51,7 @@ fn product(sizes: [u64; 3]) -> u64 {
     sizes.iter().product()
 }
 
-/// Every place of a box, the first size changing fastest.
+/// Returns every position in a box, the first size changing fastest.
 fn places([w, h, d]: [u64; 3]) -> impl Iterator<Item = [u64; 3]> {
     (0..d).flat_map(move |z| (0..h).flat_map(move |y| (0..w).map(move |x| [x, y, z])))
 }
@@ -80,7 +80,7 @@ impl Convolution {
         Ok(())
     }
 
-    /// The place of the input that a place of the kernel meets for a place of the output.
+    /// Returns the position in the input that a position of the kernel reads for a position of the output.
     fn source(&self, at: [u64; 3], inside: [u64; 3]) -> Option<[u64; 3]> {
         let mut source = [0; 3];
         for axis in 0..3 {
@@ -98,7 +98,7 @@ impl Convolution {
         Some(source)
     }
 
-    /// Puts the result into the bytes of the output's buffer.
+    /// Writes the result into the bytes of the output's buffer.
     pub(super) fn apply(&self, case: &Case, bytes: &mut [u8]) -> Result<(), Error> {
         let read = |name| -> Result<Vec<f64>, Error> {
             let (index, kind): (usize, ComponentType) = locate(case, name)?;

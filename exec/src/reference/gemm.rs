@@ -20,18 +20,18 @@ pub struct Gemm {
     /// Columns of A, rows of B.
     pub k: u64,
     /// A, m by k.
-    pub a: View,
+    pub a: MatrixView,
     /// B, k by n.
-    pub b: View,
-    /// What is added, each m by n.
+    pub b: MatrixView,
+    /// The matrices to add, each m by n.
     #[serde(default)]
-    pub c: Vec<View>,
+    pub c: Vec<MatrixView>,
     /// D, m by n.
-    pub d: View,
-    /// What the product is multiplied with.
+    pub d: MatrixView,
+    /// The factor of the product.
     #[serde(default = "one")]
     pub alpha: f64,
-    /// What C is multiplied with.
+    /// The factor of C.
     #[serde(default = "one")]
     pub beta: f64,
     /// Integers only: C plus the products of each this many steps in k is clamped to the accumulator's type.
@@ -41,19 +41,19 @@ pub struct Gemm {
     pub skip: [u64; 2],
     /// The type of the accumulator, if it is not D's: the sum goes through it on its way to D.
     pub accumulator: Option<ComponentType>,
-    /// What is done to each element of the sum, in order.
+    /// The operations on each element of the sum, in order.
     #[serde(default)]
-    pub then: Vec<Step>,
+    pub then: Vec<ElementOp>,
 }
 
 fn one() -> f64 {
     1.0
 }
 
-/// Something done to each element.
+/// An operation on each element.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub enum ElementOp {
     /// max(x, 0).
     Relu,
     /// x * factor.
@@ -76,44 +76,44 @@ pub enum Step {
     Round(ComponentType),
 }
 
-impl Step {
+impl ElementOp {
     fn apply(self, value: f64) -> f64 {
         match self {
-            Step::Relu => value.max(0.0),
-            Step::Scale(factor) => value * factor,
-            Step::Add(term) => value + term,
-            Step::LeakyRelu(slope) => {
+            ElementOp::Relu => value.max(0.0),
+            ElementOp::Scale(factor) => value * factor,
+            ElementOp::Add(term) => value + term,
+            ElementOp::LeakyRelu(slope) => {
                 if value > 0.0 {
                     value
                 } else {
                     value * slope
                 }
             }
-            Step::Clamp(low, high) => value.max(low).min(high),
-            Step::Silu => value / (1.0 + (-value).exp()),
-            Step::Exp => value.exp(),
-            Step::Tanh => value.tanh(),
-            Step::Negate => -value,
-            Step::Round(kind) => number::rounded(kind, Value::Float(value)).to_f64(),
+            ElementOp::Clamp(low, high) => value.max(low).min(high),
+            ElementOp::Silu => value / (1.0 + (-value).exp()),
+            ElementOp::Exp => value.exp(),
+            ElementOp::Tanh => value.tanh(),
+            ElementOp::Negate => -value,
+            ElementOp::Round(kind) => number::rounded(kind, Value::Float(value)).to_f64(),
         }
     }
 }
 
-/// How elements lie in memory.
+/// The major order of elements in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Layout {
-    /// A row's elements are neighbours.
+pub enum MajorOrder {
+    /// Row-major: the elements of a row are consecutive.
     #[default]
     Row,
-    /// A column's elements are neighbours.
+    /// Column-major: the elements of a column are consecutive.
     Column,
 }
 
 /// A matrix in a buffer.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct View {
+pub struct MatrixView {
     /// The buffer.
     pub buffer: String,
     /// The element where the matrix begins.
@@ -123,37 +123,37 @@ pub struct View {
     pub stride: u64,
     /// Row or column major.
     #[serde(default)]
-    pub layout: Layout,
+    pub layout: MajorOrder,
     /// Rows and columns of the blocks that the matrix is cut into, each stored whole. Within a block `stride` and
     /// `layout` hold.
     pub blocks: Option<[u64; 2]>,
-    /// Whether the blocks of one row of blocks follow each other, or those of one column.
+    /// The major order of the blocks.
     #[serde(default)]
-    pub block_order: Layout,
+    pub block_order: MajorOrder,
     /// The buffer holds quantised numbers in blocks of their own; offset and stride count numbers. Of A and B only.
     pub format: Option<Blocks>,
 }
 
-impl View {
+impl MatrixView {
     fn element(&self, row: u64, column: u64, [rows, columns]: [u64; 2]) -> u64 {
         let (base, row, column) = match self.blocks {
             Some([height, width]) => {
                 let block = match self.block_order {
-                    Layout::Row => row / height * columns.div_ceil(width) + column / width,
-                    Layout::Column => column / width * rows.div_ceil(height) + row / height,
+                    MajorOrder::Row => row / height * columns.div_ceil(width) + column / width,
+                    MajorOrder::Column => column / width * rows.div_ceil(height) + row / height,
                 };
                 (block * height * width, row % height, column % width)
             }
             None => (0, row, column),
         };
         let (major, minor) = match self.layout {
-            Layout::Row => (row, column),
-            Layout::Column => (column, row),
+            MajorOrder::Row => (row, column),
+            MajorOrder::Column => (column, row),
         };
         self.offset + base + major * self.stride + minor
     }
 
-    /// Refuses views that do not fit their buffer.
+    /// Refuses views that exceed their buffer.
     fn check(&self, case: &Case, what: &str, rows: u64, columns: u64) -> Result<(), Error> {
         let fail = |why: String| Err(Error::case(format!("expect: {what}: {why}")));
         let Some(buffer) = case.buffer_named(&self.buffer) else {
@@ -190,7 +190,7 @@ impl View {
         }
     }
 
-    /// How many numbers a buffer of so many elements holds.
+    /// Returns the number of values in a buffer of `count` elements.
     fn elements_in(&self, count: u64) -> u64 {
         self.format.map_or(count, |blocks| count / blocks.bytes() * blocks.elements())
     }
@@ -245,7 +245,7 @@ impl Gemm {
         self.d.check(case, "d", m, n)
     }
 
-    /// Puts the result into the bytes of D's buffer.
+    /// Writes the result into the bytes of D's buffer.
     pub(super) fn apply(&self, case: &Case, bytes: &mut [u8]) -> Result<(), Error> {
         let Gemm { m, n, k, .. } = *self;
         let a = self.a.read(case, m, k)?;
@@ -266,7 +266,7 @@ impl Gemm {
         Ok(())
     }
 
-    /// Elements of D in some rows and columns, each with its place in the buffer. Floats without C only.
+    /// Computes elements of D in some rows and columns, each with its index in the buffer. Floats without C only.
     pub(crate) fn sample(
         &self,
         case: &Case,
@@ -280,7 +280,7 @@ impl Gemm {
             return Err(Error::case("expect: only products of floats without c can be sampled"));
         }
         let Gemm { m, n, k, .. } = *self;
-        let line = |view: &View, sizes: [u64; 2], place: &dyn Fn(u64) -> (u64, u64)| -> Result<Vec<f64>, Error> {
+        let line = |view: &MatrixView, sizes: [u64; 2], place: &dyn Fn(u64) -> (u64, u64)| -> Result<Vec<f64>, Error> {
             let (index, kind) = locate(case, &view.buffer)?;
             let steps = (0..k).filter(|&step| !self.skips(step));
             steps.map(|step| Ok(view.value(&contents[index], kind, place(step), sizes)?.to_f64())).collect()
@@ -298,7 +298,7 @@ impl Gemm {
         Ok(out)
     }
 
-    /// What becomes of a sum on its way to D.
+    /// Applies the remaining operations to a sum on its way to D.
     fn finished(&self, sum: Value, accumulator: ComponentType) -> Value {
         let value = if self.accumulator.is_some() { number::rounded(accumulator, sum) } else { sum };
         self.then.iter().fold(value, |value, step| Value::Float(step.apply(value.to_f64())))
@@ -330,7 +330,7 @@ impl Gemm {
         out
     }
 
-    /// Sums are exact modulo 2^128, and exact altogether unless 64-bit operands are large.
+    /// Computes integer sums, exact modulo 2^128, and exact altogether unless 64-bit operands are large.
     fn integer_sums(&self, a: &Matrix, b: &Matrix, c: &[Matrix], kind: ComponentType) -> Vec<Value> {
         let n = b.columns;
         let (low, high) = number::integer_range(kind);

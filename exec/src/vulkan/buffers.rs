@@ -1,4 +1,4 @@
-//! Buffers in device memory, and how bytes get in and out.
+//! Buffers in device memory, with uploads and downloads.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -8,10 +8,10 @@ use coop_device::Feature;
 
 use super::check;
 use super::device::Device;
+use crate::case::{BufferKind, Case};
 use crate::error::Error;
-use crate::{Case, case::BufferKind};
 
-/// Bytes behind each buffer that a shader has no business in. They are checked afterwards.
+/// The size in bytes of the guard after each buffer, which is checked after the run.
 const GUARD: usize = 4096;
 const GUARD_BYTE: u8 = 0xa5;
 
@@ -21,12 +21,12 @@ struct Allocation<'a> {
     kind: Kind,
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
-    /// Where the host sees the memory, once it has looked; until the memory is freed.
+    /// The mapping of the memory, once there is one.
     mapped: Cell<*mut u8>,
     size: usize,
 }
 
-/// What buffers have in common that can stand in for each other.
+/// The properties that interchangeable buffers share.
 type Kind = (vk::BufferUsageFlags, vk::MemoryPropertyFlags);
 
 /// Buffers that a device keeps for later runs: drivers take longer to allocate memory than to run a small shader.
@@ -146,19 +146,19 @@ impl Drop for Allocation<'_> {
     }
 }
 
-/// One buffer of the case: where the shader sees it, and where the host does.
+/// A buffer of the case, for the shader and for the host.
 struct Resource<'a> {
     main: Allocation<'a>,
     staging: Allocation<'a>,
     payload: usize,
 }
 
-/// What the buffers hold after a run.
+/// The contents of the buffers after a run.
 #[derive(Default)]
 pub(super) struct Contents {
     /// Name and bytes, in the order of the case.
     pub(super) buffers: Vec<(String, Vec<u8>)>,
-    /// Which were written behind their end.
+    /// The faults: buffers that were written behind their ends.
     pub(super) faults: Vec<String>,
 }
 
@@ -169,8 +169,7 @@ pub(super) struct Buffers<'a> {
 }
 
 impl<'a> Buffers<'a> {
-    /// Makes the buffers and puts their initial contents where the upload finds them: those that are given, buffer by
-    /// buffer, or else what the case says.
+    /// Makes the buffers and stages their initial contents: those in `given`, or else the case's.
     pub(super) fn new(device: &'a Device<'a>, case: &Case, given: Option<&[Vec<u8>]>) -> Result<Buffers<'a>, Error> {
         let mut resources = Vec::with_capacity(case.buffer.len());
         let addressable = device.features.has(Feature::BufferDeviceAddress);
@@ -210,13 +209,13 @@ impl<'a> Buffers<'a> {
         Ok(this)
     }
 
-    /// The device address of a buffer; 0 if there is none of that name, or the run has no addresses.
+    /// Returns the device address of a buffer; 0 if there is none of that name, or the run has no addresses.
     pub(super) fn address(&self, case: &Case, name: &str) -> u64 {
         let index = case.buffer.iter().position(|buffer| buffer.name == name);
         index.and_then(|index| self.addresses.get(index)).copied().unwrap_or(0)
     }
 
-    /// What a descriptor of a buffer says.
+    /// Returns the descriptor of a buffer.
     pub(super) fn descriptor(&self, index: usize) -> vk::DescriptorBufferInfo {
         let resource = &self.resources[index];
         vk::DescriptorBufferInfo { buffer: resource.main.buffer, offset: 0, range: resource.payload as u64 }
@@ -244,13 +243,13 @@ impl<'a> Buffers<'a> {
         }
     }
 
-    /// What came back of one buffer.
+    /// Returns the downloaded bytes of one buffer.
     pub(super) fn read_one(&self, index: usize) -> Result<Vec<u8>, Error> {
         let resource = &self.resources[index];
         resource.staging.with_bytes(|bytes| bytes[..resource.payload].to_vec())
     }
 
-    /// What came back.
+    /// Returns the downloaded contents of all buffers.
     pub(super) fn read(&self, case: &Case) -> Result<Contents, Error> {
         let mut contents = Contents::default();
         for (buffer, resource) in case.buffer.iter().zip(&self.resources) {

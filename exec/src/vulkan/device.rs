@@ -1,5 +1,6 @@
-//! A logical device with what a module needs.
+//! Logical devices with the features that a module needs.
 
+use coop_ir::grammar::Kind;
 use coop_ir::spv::Capability;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,12 +14,13 @@ use coop_device::{
 use super::buffers::Spares;
 use super::instance::Instance;
 use super::{Physical, check};
+use crate::case::Case;
 use crate::error::Error;
+use crate::executor::RunOptions;
 use crate::facts::{Entry, Facts};
-use crate::{Case, RunOptions};
 use coop_device::vulkan::structs::{self, Chain, FEATURE_STRUCTS};
 
-/// Features that cost nothing, that no capability announces, and that modules rely on without a word.
+/// Features that cost nothing and that modules rely on without declaring a capability.
 const SILENT: &[Feature] = &[
     Feature::ScalarBlockLayout,
     Feature::UniformBufferStandardLayout,
@@ -26,7 +28,7 @@ const SILENT: &[Feature] = &[
     Feature::ShaderZeroInitializeWorkgroupMemory,
 ];
 
-/// Likewise for modules with cooperative matrices: shapes, not capabilities, decide whether these are needed.
+/// Likewise for modules with cooperative matrices: shapes, not capabilities, decide if these are needed.
 const SILENT_WITH_MATRICES: &[Feature] = &[
     Feature::CooperativeMatrixRobustBufferAccess,
     Feature::CooperativeMatrixWorkgroupScope,
@@ -34,58 +36,7 @@ const SILENT_WITH_MATRICES: &[Feature] = &[
     Feature::CooperativeMatrixProperties2,
 ];
 
-/// What many modules with cooperative matrices declare, and what they become.
-const OFTEN: &[Capability] = &[
-    Capability::Float16,
-    Capability::Float64,
-    Capability::Int64,
-    Capability::Int16,
-    Capability::Int8,
-    Capability::GroupNonUniform,
-    Capability::GroupNonUniformVote,
-    Capability::GroupNonUniformArithmetic,
-    Capability::GroupNonUniformBallot,
-    Capability::GroupNonUniformShuffle,
-    Capability::GroupNonUniformShuffleRelative,
-    Capability::WorkgroupMemoryExplicitLayoutKHR,
-    Capability::WorkgroupMemoryExplicitLayout8BitAccessKHR,
-    Capability::WorkgroupMemoryExplicitLayout16BitAccessKHR,
-    Capability::StorageBuffer16BitAccess,
-    Capability::UniformAndStorageBuffer16BitAccess,
-    Capability::VariablePointersStorageBuffer,
-    Capability::VariablePointers,
-    Capability::StorageBuffer8BitAccess,
-    Capability::UniformAndStorageBuffer8BitAccess,
-    Capability::BFloat16TypeKHR,
-    Capability::BFloat16CooperativeMatrixKHR,
-    Capability::VulkanMemoryModel,
-    Capability::VulkanMemoryModelDeviceScope,
-    Capability::PhysicalStorageBufferAddresses,
-    Capability::CooperativeMatrixNV,
-    Capability::CooperativeMatrixConversionsEXT,
-    Capability::CooperativeMatrixReductionsNV,
-    Capability::CooperativeMatrixConversionsNV,
-    Capability::CooperativeMatrixPerElementOperationsNV,
-    Capability::CooperativeMatrixTensorAddressingNV,
-    Capability::CooperativeMatrixBlockLoadsNV,
-    Capability::CooperativeMatrixGetCoordinateEXT,
-    Capability::TensorAddressingNV,
-    Capability::CooperativeMatrixKHR,
-    Capability::ReplicatedCompositesEXT,
-];
-
-/// The extensions for these.
-const OFTEN_NAMED: &[&str] = &[
-    "SPV_KHR_cooperative_matrix",
-    "SPV_KHR_bfloat16",
-    "SPV_KHR_workgroup_memory_explicit_layout",
-    "SPV_EXT_cooperative_matrix_maintenance1",
-    "SPV_EXT_replicated_composites",
-    "SPV_NV_cooperative_matrix",
-    "SPV_NV_cooperative_matrix2",
-];
-
-/// What a run enables.
+/// The features and extensions that a run enables.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Needs {
     pub(super) features: Features,
@@ -93,7 +44,7 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// What a module and a case need of a device; an error if it lacks some of it.
+    /// Returns what a module and a case need; an error if the device lacks some of it.
     pub(super) fn new(
         facts: &Facts,
         entry: &Entry,
@@ -115,11 +66,12 @@ impl Needs {
         collector.finish()
     }
 
-    /// With all that modules with matrices may need, as far as the device has it, but for robustness.
-    pub(super) fn often(mut self, profile: &Profile, version: ApiVersion) -> Result<Needs, Error> {
+    /// Adds what any capability needs, as far as the device supports it, except robustness.
+    pub(super) fn with_every_capability(mut self, profile: &Profile, version: ApiVersion) -> Result<Needs, Error> {
         let mut collector = Collector { needs: Needs::default(), missing: Vec::new(), profile, version };
-        OFTEN.iter().for_each(|&capability| collector.capability(capability));
-        OFTEN_NAMED.iter().for_each(|name| collector.extension(name));
+        let capabilities: Vec<Capability> =
+            Kind::Capability.enumerants().unwrap_or(&[]).iter().map(|e| Capability(e.value)).collect();
+        capabilities.iter().for_each(|&capability| collector.capability(capability));
         for feature in [
             Feature::Maintenance4,
             Feature::BufferDeviceAddress,
@@ -128,11 +80,11 @@ impl Needs {
         ] {
             collector.feature(feature, "");
         }
-        collector.silent(OFTEN);
+        collector.silent(&capabilities);
         collector.missing.clear();
-        let often = collector.finish()?;
-        often.features.iter().for_each(|feature| self.features.insert(feature));
-        self.extensions.extend(often.extensions);
+        let every = collector.finish()?;
+        every.features.iter().for_each(|feature| self.features.insert(feature));
+        self.extensions.extend(every.extensions);
         Ok(self)
     }
 }
@@ -274,13 +226,13 @@ pub(super) struct Device<'a> {
     pub(super) profile: &'a Profile,
     pub(super) features: Features,
     extensions: BTreeSet<&'static str>,
-    /// True if buffers are kept for later runs, and those that are.
+    /// The buffers that are kept for later runs, if any are to be.
     pub(super) keeps: bool,
     pub(super) spares: RefCell<Spares>,
 }
 
 impl<'a> Device<'a> {
-    /// Returns true if it was made with what is needed. Robustness is as it is: it changes code.
+    /// Returns true if the device was made with what is needed. Robustness must match exactly, since it changes code.
     pub(super) fn has(&self, needs: &Needs) -> bool {
         let robust = Feature::RobustBufferAccess;
         self.features.has(robust) == needs.features.has(robust)
@@ -288,7 +240,7 @@ impl<'a> Device<'a> {
             && needs.extensions.is_subset(&self.extensions)
     }
 
-    /// What is needed, and what it has besides.
+    /// Returns the needs together with what the device has.
     pub(super) fn and(&self, mut needs: Needs) -> Needs {
         let more = self.features.iter().filter(|f| *f != Feature::RobustBufferAccess);
         more.for_each(|f| needs.features.insert(f));

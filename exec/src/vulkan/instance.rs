@@ -1,4 +1,4 @@
-//! The loader, the instance, and what the validation layer says.
+//! The loader, the instance, and the messages of the validation layer.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
@@ -12,7 +12,7 @@ use crate::error::Error;
 
 const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// More messages than this say nothing new.
+/// The largest number of messages to keep.
 const MAX_MESSAGES: usize = 100;
 
 type Messages = Mutex<Vec<String>>;
@@ -25,7 +25,8 @@ pub(super) struct Instance {
     pub(super) version: ApiVersion,
     messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     validated: bool,
-    /// Whether a dispatch did not end in time. What it uses must stay from then on, so nothing is destroyed any more.
+    /// True if a dispatch did not end in time. What it uses must stay alive from then on, so nothing is destroyed any
+    /// more.
     pub(super) abandoned: Cell<bool>,
     /// Boxed: the messenger keeps its address.
     messages: Box<Messages>,

@@ -199,14 +199,15 @@ impl Drop for Pipeline<'_> {
     }
 }
 
-/// What `VkSpecializationInfo` points to.
+/// The data that `VkSpecializationInfo` points to.
 struct SpecializationData {
     entries: Vec<vk::SpecializationMapEntry>,
     data: Vec<u8>,
 }
 
 impl SpecializationData {
-    /// Values for SpecIds that the module does not have are left out: another module of the same case has them.
+    /// Collects the values. Those of SpecIds that the module does not have are left out: another module of the same
+    /// case has them.
     fn new(facts: &Facts, specialization: &Specialization) -> Result<SpecializationData, Error> {
         let mut this = SpecializationData { entries: Vec::new(), data: Vec::new() };
         for spec in &facts.specs {
@@ -229,7 +230,7 @@ fn descriptor_type(kind: BufferKind) -> vk::DescriptorType {
     }
 }
 
-/// Every binding that the module uses has a buffer of the same kind.
+/// Checks that every binding that the module uses has a buffer of the same kind.
 fn check_bindings(facts: &Facts, case: &Case) -> Result<(), Error> {
     for binding in facts.bindings.iter().filter(|binding| binding.used) {
         let (set, slot) = (binding.set, binding.binding);

@@ -9,10 +9,11 @@ use super::buffers::Buffers;
 use super::device::{Device, Needs};
 use super::pipeline::Pipeline;
 use super::{Physical, Spent, VulkanExecutor, check, nanoseconds};
+use crate::case::Case;
 use crate::error::Error;
+use crate::executor::{Outcome, RunOptions, Timer};
 use crate::facts::{Entry, Facts};
 use crate::measure::{MeasureOptions, Measured};
-use crate::{Case, Outcome, RunOptions, Timer};
 
 pub(super) fn run(
     executor: &VulkanExecutor<'_>,
@@ -68,16 +69,16 @@ pub(super) fn run(
     })
 }
 
-/// The case without its subgroup size, where the device does not have that and the module does nothing with subgroups: the case is
-/// a kernel's then, and the module what became of it.
+/// Returns the case without its subgroup size, if the device does not support it and the module uses no subgroups: the
+/// case is then that of a kernel, and the module its lowering to a shader.
 fn without_subgroup_size(case: &Case, facts: &Facts, physical: &Physical) -> Option<Case> {
     let limits = &physical.profile.limits;
     let range = limits.min_subgroup_size..=limits.max_subgroup_size;
     let lacks = case.subgroup_size.is_some_and(|size| size.is_power_of_two() && !range.contains(&size));
-    (lacks && !facts.uses_subgroups()).then(|| Case { subgroup_size: None, ..case.clone() })
+    (lacks && !facts.uses_subgroups).then(|| Case { subgroup_size: None, ..case.clone() })
 }
 
-/// Says where a run's time goes.
+/// Measures the time of a run by activity.
 struct Watch<'e, 'a> {
     executor: &'e VulkanExecutor<'a>,
     since: Instant,
@@ -92,8 +93,8 @@ impl Watch<'_, '_> {
     }
 }
 
-/// Runs a module once, gives the contents of some buffers afterwards, and measures dispatches: first as many as keep the
-/// device busy for `warm_up`, or for the whole of a run that takes longer, then `options.bench`.
+/// Runs a module once, returns the contents of some buffers, and measures dispatches: first as many as keep the device
+/// busy for `warm_up`, or for the whole of a run that takes longer, then `options.bench`.
 pub(super) fn measure(
     executor: &VulkanExecutor<'_>,
     words: &[u32],
@@ -157,7 +158,7 @@ pub(super) fn measure(
     Ok(Measured { outputs, times, compiled })
 }
 
-/// A workgroup or a dispatch that is too large is undefined behaviour for the driver: it is refused here.
+/// Refuses a workgroup or a dispatch that is too large, which is undefined behavior for the driver.
 fn check_sizes(physical: &Physical, entry: &Entry, case: &Case) -> Result<(), Error> {
     let limits = &physical.profile.limits;
     let unsupported = |line: String| {
@@ -191,7 +192,7 @@ fn check_sizes(physical: &Physical, entry: &Entry, case: &Case) -> Result<(), Er
     Ok(())
 }
 
-/// Who touches memory, on either side of a barrier.
+/// The stage and the accesses on one side of a barrier.
 #[derive(Clone, Copy)]
 struct Stage(vk::PipelineStageFlags, vk::AccessFlags);
 
@@ -230,7 +231,7 @@ impl<'a> Queue<'a> {
         Ok(this)
     }
 
-    /// Records a command buffer, submits it and waits for it. On time-out the device is given up.
+    /// Records a command buffer, submits it and waits for it. On a timeout the device is abandoned.
     fn submit(&self, timeout: Duration, record: impl FnOnce(vk::CommandBuffer)) -> Result<(), Error> {
         let raw = &self.device.raw;
         let allocate = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);

@@ -1,4 +1,4 @@
-//! Branches that constants decide.
+//! Finds blocks that are never executed because constants decide a branch.
 
 use super::Cfg;
 use crate::constant::{Constants, fold_int};
@@ -6,11 +6,11 @@ use crate::grammar::Op;
 use crate::module::{Id, Module};
 use crate::types::{Scalar, Type};
 
-/// Conditions that are nested deeper than this are not looked into.
+/// The deepest condition that is evaluated.
 const MOST_DEPTH: u32 = 32;
 
-/// Returns whether no invocation comes to a block of a function, since a branch on every way to it is decided by constants and
-/// goes elsewhere. Values of the specialization count as constants, defaults do not.
+/// Returns true if no invocation reaches a block of a function, since on every path to it constants decide a branch,
+/// which goes elsewhere. Values of the specialization count as constants, defaults do not.
 pub fn is_never_executed(m: &Module, constants: &Constants, cfg: &Cfg, function: usize, block: usize) -> bool {
     let mut at = block;
     while let Some(above) = cfg.idom(at) {
@@ -27,7 +27,7 @@ pub fn is_never_executed(m: &Module, constants: &Constants, cfg: &Cfg, function:
     false
 }
 
-/// The number that a value has in every execution.
+/// Returns the number that a value is in every execution.
 fn known(m: &Module, constants: &Constants, id: Id, depth: u32) -> Option<u64> {
     if let Some(v) = constants.get(id).fixed() {
         return Some(v);
@@ -44,7 +44,7 @@ fn known(m: &Module, constants: &Constants, id: Id, depth: u32) -> Option<u64> {
     }
 }
 
-/// Bits of an integer or a Boolean.
+/// Returns the width of an integer or a Boolean in bits.
 fn width(m: &Module, id: Id) -> Option<u32> {
     match Type::of(m, m.type_of(id)?)? {
         Type::Bool => Some(1),

@@ -5,14 +5,14 @@
 use super::graph::{Graph, Lists, NONE, Walk};
 use smallvec::{SmallVec, smallvec};
 
-/// Which nodes every path from a root to a node goes through.
+/// A dominator tree: the nodes on every path from a root to a node.
 ///
-/// A node that no path reaches is dominated by all nodes, as "every path" says; it dominates only such nodes, and has
-/// no place in the tree.
+/// A node that no path reaches is dominated by all nodes, as "every path" says; it dominates only such nodes, and is
+/// not in the tree.
 #[derive(Clone, Debug)]
 pub struct DomTree {
     root: usize,
-    /// Immediate dominators by node; [`NONE`] for the root and for what is not reached.
+    /// The immediate dominator of each node; [`NONE`] for the root and for unreachable nodes.
     idom: Vec<u32>,
     /// The tree in preorder.
     order: Vec<usize>,
@@ -23,7 +23,7 @@ pub struct DomTree {
 }
 
 impl DomTree {
-    /// The dominators of a graph as seen from `root`.
+    /// Returns the dominators of a graph as seen from `root`.
     pub fn new(graph: &Graph, root: usize) -> DomTree {
         DomTree::of_walk(graph, root, &Walk::new(graph, root))
     }
@@ -59,7 +59,7 @@ impl DomTree {
         tree
     }
 
-    /// The node that everything is seen from.
+    /// Returns the root.
     pub fn root(&self) -> usize {
         self.root
     }
@@ -69,7 +69,7 @@ impl DomTree {
         self.pre[node] != NONE
     }
 
-    /// The closest other node that dominates `node`; `None` for the root and for nodes that are not reached.
+    /// Returns the closest other node that dominates `node`; `None` for the root and for unreachable nodes.
     pub fn idom(&self, node: usize) -> Option<usize> {
         Some(self.idom[node]).filter(|d| *d != NONE).map(|d| d as usize)
     }
@@ -84,12 +84,12 @@ impl DomTree {
         a != NONE && a <= b && b - a < self.size[a as usize]
     }
 
-    /// The nodes that are reached, dominators before what they dominate.
+    /// Returns the reachable nodes, dominators before dominated nodes.
     pub fn order(&self) -> &[usize] {
         &self.order
     }
 
-    /// The nodes that `node` dominates and a path reaches, itself first; none if it is not reached itself.
+    /// Returns the reachable nodes that `node` dominates, itself first; none if it is not reachable itself.
     pub fn subtree(&self, node: usize) -> &[usize] {
         match self.pre[node] {
             NONE => &[],
@@ -97,7 +97,7 @@ impl DomTree {
         }
     }
 
-    /// The nodes of which `node` is the immediate dominator.
+    /// Returns the nodes of which `node` is the immediate dominator.
     pub fn children(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
         let end = self.pre[node].wrapping_add(self.subtree(node).len() as u32);
         let mut at = self.pre[node].saturating_add(1);
@@ -111,7 +111,7 @@ impl DomTree {
         })
     }
 
-    /// The closest node that dominates both; `None` if one of them is not reached.
+    /// Returns the closest node that dominates both; `None` if one of them is not reachable.
     pub fn common(&self, a: usize, b: usize) -> Option<usize> {
         if self.pre[a] == NONE || self.pre[b] == NONE {
             return None;
@@ -184,7 +184,7 @@ impl Forest {
 }
 
 /// Dominance frontiers: for each node the nodes at which its dominance ends, that is, which it does not strictly
-/// dominate while it dominates one of their predecessors. Paths that parted at a branch meet first there.
+/// dominate while it dominates one of their predecessors. Diverged paths first join there.
 ///
 /// Their sum can be quadratic in the number of nodes, for deeply nested loops.
 #[derive(Clone, Debug)]
@@ -214,13 +214,13 @@ impl Frontiers {
         Frontiers { lists: Lists::new(graph.len(), || pairs.iter().copied()) }
     }
 
-    /// The frontier of `node`.
+    /// Returns the frontier of `node`.
     pub fn of(&self, node: usize) -> &[usize] {
         self.lists.of(node)
     }
 
-    /// The least set that has the frontiers of all `nodes` and of all its own members, ascending: where values that
-    /// differ between the `nodes` meet.
+    /// Returns the least set that has the frontiers of all `nodes` and of all its own members, ascending: there,
+    /// different values of the `nodes` join.
     pub fn iterated(&self, nodes: impl IntoIterator<Item = usize>) -> Vec<usize> {
         closure(&self.lists, nodes)
     }

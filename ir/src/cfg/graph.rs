@@ -26,7 +26,7 @@ impl Lists {
         Lists { start: shifted(start), items }
     }
 
-    /// The lists of those in whose lists each node is, ascending.
+    /// Returns the transposed lists: for each node those whose lists it is in, ascending.
     fn turned(&self) -> Lists {
         let mut start = vec![0u32; self.start.len()];
         for item in &self.items {
@@ -54,12 +54,12 @@ impl Lists {
         self.start.len().saturating_sub(1)
     }
 
-    /// (whose list, item), list after list.
+    /// Returns (whose list, item), list after list.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         (0..self.len()).flat_map(|n| self.of(n).iter().map(move |i| (n, *i)))
     }
 
-    /// Drops what a list repeats.
+    /// Removes repeated items of each list.
     fn dedup(&mut self) {
         let mut seen = vec![usize::MAX; self.len()];
         let mut kept = 0;
@@ -82,7 +82,7 @@ impl Lists {
     }
 }
 
-/// Where lists begin, from where they end but for the last number, which is how many items there are.
+/// Converts the ends of lists to their starts, except for the last entry, the number of items.
 fn shifted(mut ends: Vec<u32>) -> Vec<u32> {
     if let Some(last) = ends.len().checked_sub(1) {
         ends.copy_within(..last, 1);
@@ -110,13 +110,13 @@ impl Graph {
         Graph { pred: succ.turned(), succ }
     }
 
-    /// The same nodes, every edge turned around.
+    /// Returns the transposed graph.
     #[must_use]
     pub fn reversed(self) -> Graph {
         Graph { succ: self.pred, pred: self.succ }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.succ.len()
     }
@@ -126,12 +126,12 @@ impl Graph {
         self.len() == 0
     }
 
-    /// The nodes that an edge from `node` leads to, each once.
+    /// Returns the successors of `node`, each once.
     pub fn successors(&self, node: usize) -> &[usize] {
         self.succ.of(node)
     }
 
-    /// The nodes from which an edge leads to `node`, each once, ascending.
+    /// Returns the predecessors of `node`, each once, ascending.
     pub fn predecessors(&self, node: usize) -> &[usize] {
         self.pred.of(node)
     }
@@ -203,13 +203,13 @@ impl Graph {
 /// A depth-first walk from one node.
 #[derive(Clone, Debug)]
 pub(super) struct Walk {
-    /// The nodes in the order in which they were met.
+    /// The nodes in preorder.
     pub(super) pre: Vec<usize>,
-    /// The nodes in the order in which they were left.
+    /// The nodes in postorder.
     pub(super) post: Vec<usize>,
-    /// For each node its place in `pre`, or [`NONE`].
+    /// The position of each node in `pre`, or [`NONE`].
     pub(super) number: Vec<u32>,
-    /// For each place in `pre` the place of the node from which it was met; 0 for the first.
+    /// For each position in `pre` that of the node's parent; 0 for the first.
     pub(super) parent: Vec<u32>,
 }
 

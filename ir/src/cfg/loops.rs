@@ -25,9 +25,9 @@ pub struct Loop {
     pub entries: Vec<usize>,
     /// The loop around it, as an index into [`Loops::all`].
     pub parent: Option<usize>,
-    /// How many loops are around it.
+    /// The number of loops around it.
     pub depth: usize,
-    /// Its place among the blocks in loop order, and how many blocks there are.
+    /// The range of its blocks in loop order.
     range: (usize, usize),
 }
 
@@ -49,7 +49,7 @@ pub struct Loops {
 }
 
 impl Loops {
-    /// The loops of a function.
+    /// Returns the loops of a function.
     pub fn new(cfg: &Cfg) -> Loops {
         let none = || vec![NONE; cfg.len()];
         if !has_cycles(cfg) {
@@ -62,22 +62,22 @@ impl Loops {
         finder.finish()
     }
 
-    /// Every loop, outer ones before those inside them.
+    /// Returns every loop, outer ones before those inside them.
     pub fn all(&self) -> &[Loop] {
         &self.all
     }
 
-    /// The innermost loop around a block, as an index into [`Loops::all`].
+    /// Returns the innermost loop around a block, as an index into [`Loops::all`].
     pub fn innermost(&self, block: usize) -> Option<usize> {
         Some(self.innermost[block]).filter(|l| *l != NONE).map(|l| l as usize)
     }
 
-    /// How many loops are around a block.
+    /// Returns the number of loops around a block.
     pub fn depth(&self, block: usize) -> usize {
         self.innermost(block).map_or(0, |l| self.all[l].depth + 1)
     }
 
-    /// The blocks of a loop and of those inside it.
+    /// Returns the blocks of a loop and of those inside it.
     pub fn blocks(&self, loop_: usize) -> &[usize] {
         let (start, len) = self.all[loop_].range;
         &self.order[start..start + len]
@@ -89,13 +89,13 @@ impl Loops {
         self.place[block] != NONE && (start..start + len).contains(&(self.place[block] as usize))
     }
 
-    /// The blocks of the loop from which an edge leads to its header, ascending.
+    /// Returns the blocks of the loop from which an edge leads to its header, ascending.
     pub fn latches<'a>(&'a self, cfg: &'a Cfg, loop_: usize) -> impl Iterator<Item = usize> + 'a {
         let header = self.all[loop_].header;
         cfg.predecessors(header).iter().copied().filter(move |p| self.contains(loop_, *p))
     }
 
-    /// The edges out of the loop, as (from, to).
+    /// Returns the edges out of the loop, as (from, to).
     pub fn exits<'a>(&'a self, cfg: &'a Cfg, loop_: usize) -> impl Iterator<Item = (usize, usize)> + 'a {
         let edges = self.blocks(loop_).iter().flat_map(|b| cfg.successors(*b).iter().map(move |s| (*b, *s)));
         edges.filter(move |(_, to)| !self.contains(loop_, *to))
@@ -107,7 +107,7 @@ impl Loops {
     }
 }
 
-/// Returns true if an edge leads back: in reverse post-order, each cycle has one that does.
+/// Returns true if the graph has a back edge: in reverse post-order, each cycle has one.
 fn has_cycles(cfg: &Cfg) -> bool {
     let back = |from: usize| cfg.successors(from).iter().any(|to| cfg.rpo_index(*to) <= cfg.rpo_index(from));
     cfg.rpo().iter().any(|b| back(*b))
@@ -147,7 +147,7 @@ impl<'a> Finder<'a> {
         head <= at && at <= self.last[head as usize]
     }
 
-    /// Pushes the predecessors of a member that are below the candidate; answers whether there are others.
+    /// Pushes the predecessors of a member that are below the candidate; returns true if there are others.
     fn look_back(&mut self, head: u32, at: u32) -> bool {
         let mut entered = false;
         for p in self.cfg.predecessors(self.walk.pre[at as usize]) {
@@ -212,7 +212,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Loops were found inner before outer: numbers them the other way round and lays out their blocks.
+    /// Numbers the loops, which were found inner before outer, the other way around, and lays out their blocks.
     fn finish(self) -> Loops {
         let count = self.found.len() as u32;
         let renumber = |l: u32| if l == NONE { NONE } else { count - 1 - l };

@@ -18,7 +18,7 @@ use super::dom::DomTree;
 use super::graph::Graph;
 use crate::module::InstRef;
 
-/// What a merge instruction says. Blocks that do not exist are `None` and recorded in [`Cfg::problems`].
+/// A decoded merge instruction. Blocks that do not exist are `None` and recorded in [`Cfg::problems`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Merge {
     /// The `OpSelectionMerge` or `OpLoopMerge`.
@@ -31,12 +31,12 @@ pub struct Merge {
     pub continue_target: Option<usize>,
 }
 
-/// What a construct is.
+/// The kind of a construct.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ConstructKind {
-    /// What an `OpSelectionMerge` declares.
+    /// The construct of an `OpSelectionMerge`.
     Selection,
-    /// The body of a loop, from the header to where the continue construct begins.
+    /// The body of a loop, from the header to the start of the continue construct.
     Loop,
     /// From the continue target to the back edge.
     Continue,
@@ -45,11 +45,11 @@ pub enum ConstructKind {
 /// A construct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Construct {
-    /// What it is.
+    /// The kind.
     pub kind: ConstructKind,
     /// The block with the merge instruction; for a continue construct too.
     pub header: usize,
-    /// Where it begins: the header, or the continue target.
+    /// The first block: the header, or the continue target.
     pub first: usize,
     /// The merge block.
     pub merge: Option<usize>,
@@ -65,7 +65,7 @@ pub struct Constructs {
 }
 
 impl Constructs {
-    /// The constructs that a function's merge instructions declare, outer ones before those inside them.
+    /// Returns the constructs that a function's merge instructions declare, outer ones before those inside them.
     pub fn new(cfg: &Cfg) -> Constructs {
         let mut edges = Vec::with_capacity(cfg.edges.len() + 2 * cfg.merges.len());
         cfg.graph().edges().for_each(|e| edges.push(e));
@@ -89,18 +89,18 @@ impl Constructs {
         Constructs { all, dom }
     }
 
-    /// Every construct.
+    /// Returns every construct.
     pub fn all(&self) -> &[Construct] {
         &self.all
     }
 
-    /// Structural dominance.
+    /// Returns the tree of structural dominance.
     pub fn structural(&self) -> &DomTree {
         &self.dom
     }
 
-    /// Returns true if a block belongs to a construct. Blocks that are not reached, structurally, belong to none but
-    /// those that they begin.
+    /// Returns true if a block belongs to a construct. Blocks that are not structurally reachable belong only to those
+    /// that they begin.
     pub fn contains(&self, construct: &Construct, block: usize) -> bool {
         if block == construct.first {
             return true;
@@ -111,7 +111,7 @@ impl Constructs {
             && !(construct.kind == ConstructKind::Loop && construct.continue_target.is_some_and(under))
     }
 
-    /// The blocks of a construct, the first one first, dominators before what they dominate.
+    /// Returns the blocks of a construct, the first one first, dominators before dominated blocks.
     pub fn blocks<'a>(&'a self, construct: &'a Construct) -> impl Iterator<Item = usize> + 'a {
         let rest = self.dom.subtree(construct.first).iter().copied().filter(|b| *b != construct.first);
         std::iter::once(construct.first).chain(rest.filter(move |b| self.contains(construct, *b)))

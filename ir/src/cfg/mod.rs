@@ -5,10 +5,10 @@
 //!
 //! 1. [`Cfg::edges`] has one entry for each target of a terminator, in order, with its case; [`Cfg::successors`] has
 //!    each target once. Predecessors mirror successors.
-//! 2. A target that is no label of this function makes no edge, but a [`CfgProblem`]. A branch to the entry block is
+//! 2. A target that is not a label of this function makes no edge, but a [`CfgProblem`]. A branch to the entry block is
 //!    an edge and a problem. A label that repeats another's id is a problem; branches go to the first.
-//! 3. A block whose last instruction is no terminator is a problem, and has no successors; if that instruction's
-//!    opcode is unknown it may be a terminator: it is no problem, and the labels among its words are successors.
+//! 3. A block whose last instruction is not a terminator is a problem, and has no successors; if that instruction's
+//!    opcode is unknown it may be a terminator: it is not a problem, and the labels among its words are successors.
 //! 4. Dominance is over paths from the entry block. A block that none reaches is dominated by all blocks.
 //! 5. A merge instruction counts if nothing but source positions stands between it and the terminator. It makes no
 //!    edges: what SPIR-V calls structural dominance is in [`Constructs`].
@@ -40,7 +40,7 @@ use crate::module::{Block, Function, Id, Inst, InstRef, Module};
 use graph::{NONE, Walk};
 use std::fmt;
 
-/// When an edge is taken.
+/// The condition under which an edge is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Case {
     /// By `OpBranch`.
@@ -53,25 +53,25 @@ pub enum Case {
     Value(u64),
     /// If the selector has no other edge's value.
     Default,
-    /// Not known: the terminator is beyond the grammar.
+    /// Unknown: the terminator is beyond the grammar.
     Possible,
 }
 
 /// An edge.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Edge {
-    /// Where it leads.
+    /// The target.
     pub to: usize,
-    /// When it is taken.
+    /// The condition.
     pub case: Case,
 }
 
-/// What is wrong with a graph.
+/// A defect of a graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CfgDefect {
-    /// The last instruction of the block with this label is no terminator, or it has no instructions.
+    /// The last instruction of the block with this label is not a terminator, or it has no instructions.
     NoTerminator(Option<Id>),
-    /// A branch or a merge names an id that is no label.
+    /// A branch or a merge names an id that is not a label.
     NoLabel(Id),
     /// A branch or a merge names a label of another function.
     OtherFunction(Id),
@@ -102,7 +102,7 @@ impl fmt::Display for CfgDefect {
 pub struct CfgProblem {
     /// The instruction.
     pub at: InstRef,
-    /// What is wrong.
+    /// The defect.
     pub defect: CfgDefect,
 }
 
@@ -112,10 +112,10 @@ pub struct Cfg {
     labels: Vec<Option<Id>>,
     by_label: FxHashMap<Id, u32>,
     graph: Graph,
-    /// Edges of all blocks, and where those of each begin.
+    /// The edges of all blocks, and the start of each block's.
     edges: Vec<Edge>,
     edges_start: Vec<u32>,
-    /// By block, of those that have one.
+    /// The merge instructions by block.
     merges: Vec<(u32, Merge)>,
     rpo: Vec<usize>,
     rpo_index: Vec<u32>,
@@ -124,7 +124,7 @@ pub struct Cfg {
 }
 
 impl Cfg {
-    /// The graph of a function.
+    /// Returns the graph of a function.
     pub fn new(module: &Module, function: &Function) -> Cfg {
         let mut builder = Builder::new(module, function);
         for (at, block) in function.blocks.iter().enumerate() {
@@ -133,7 +133,7 @@ impl Cfg {
         builder.finish()
     }
 
-    /// How many blocks the function has.
+    /// Returns the number of blocks.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
@@ -143,53 +143,53 @@ impl Cfg {
         self.labels.is_empty()
     }
 
-    /// The block with a label.
+    /// Returns the block with a label.
     pub fn block(&self, label: Id) -> Option<usize> {
         self.by_label.get(&label).map(|b| *b as usize)
     }
 
-    /// The label of a block; `None` if a pass made one without a result.
+    /// Returns the label of a block; `None` if a pass made one without a result.
     pub fn label(&self, block: usize) -> Option<Id> {
         self.labels[block]
     }
 
-    /// Blocks and edges without their cases.
+    /// Returns blocks and edges without their cases.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Where the block can branch to, each block once.
+    /// Returns the successors of a block, each once.
     pub fn successors(&self, block: usize) -> &[usize] {
         self.graph.successors(block)
     }
 
-    /// The blocks that can branch to this one, each once, ascending; those that are not reached included.
+    /// Returns the predecessors of a block, each once, ascending, including unreachable ones.
     pub fn predecessors(&self, block: usize) -> &[usize] {
         self.graph.predecessors(block)
     }
 
-    /// Every target of the block's terminator with its case, in order.
+    /// Returns every target of the block's terminator with its case, in order.
     pub fn edges(&self, block: usize) -> &[Edge] {
         &self.edges[self.edges_start[block] as usize..self.edges_start[block + 1] as usize]
     }
 
-    /// The merge instruction of the block.
+    /// Returns the merge instruction of the block.
     pub fn merge(&self, block: usize) -> Option<&Merge> {
         let at = self.merges.binary_search_by_key(&block, |(b, _)| *b as usize).ok()?;
         Some(&self.merges[at].1)
     }
 
-    /// The blocks that have a merge instruction, with it, ascending.
+    /// Returns the blocks with a merge instruction, ascending.
     pub fn merges(&self) -> impl Iterator<Item = (usize, &Merge)> {
         self.merges.iter().map(|(b, m)| (*b as usize, m))
     }
 
-    /// The blocks that are reached from the entry, in reverse post-order: but for back edges, predecessors first.
+    /// Returns the reachable blocks in reverse post-order: except for back edges, predecessors come first.
     pub fn rpo(&self) -> &[usize] {
         &self.rpo
     }
 
-    /// The place of a block in reverse post-order, if it is reached.
+    /// Returns the position of a block in reverse post-order, if it is reachable.
     pub fn rpo_index(&self, block: usize) -> Option<usize> {
         Some(self.rpo_index[block]).filter(|i| *i != NONE).map(|i| i as usize)
     }
@@ -199,7 +199,7 @@ impl Cfg {
         self.rpo_index[block] != NONE
     }
 
-    /// The dominator tree.
+    /// Returns the dominator tree.
     pub fn dom(&self) -> &DomTree {
         &self.dom
     }
@@ -209,18 +209,18 @@ impl Cfg {
         self.dom.dominates(a, b)
     }
 
-    /// The closest other block that dominates `b`.
+    /// Returns the closest other block that dominates `b`.
     pub fn idom(&self, b: usize) -> Option<usize> {
         self.dom.idom(b)
     }
 
-    /// What is wrong with the graph, in file order.
+    /// Returns the problems of the graph, in file order.
     pub fn problems(&self) -> &[CfgProblem] {
         &self.problems
     }
 }
 
-/// The graphs of a module's functions, or none: who has made them gives them to who needs them next.
+/// The graphs of a module's functions, or none: passed on to later users.
 #[derive(Clone, Debug, Default)]
 pub struct Cfgs {
     graphs: Vec<Cfg>,
@@ -233,7 +233,7 @@ impl Cfgs {
         Cfgs { graphs, edits: module.edits() }
     }
 
-    /// The graph of a function of the module that they were made of, unless that was edited since.
+    /// Returns the graph of a function of the module from which they were made, unless that was edited since.
     pub fn get(&self, module: &Module, function: usize) -> Option<&Cfg> {
         self.graphs.get(function).filter(|_| self.edits == module.edits())
     }
@@ -282,7 +282,7 @@ impl<'a> Builder<'a> {
         self.cfg.problems.push(CfgProblem { at, defect });
     }
 
-    /// The block that an operand of `at` names.
+    /// Returns the block that an operand of `at` names.
     fn target(&mut self, at: InstRef, id: Option<Id>) -> Option<usize> {
         let Some(id) = id else {
             self.problem(at, CfgDefect::NoTarget);
@@ -341,7 +341,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A last instruction of unknown opcode: any of its words may be a label.
+    /// Handles a last instruction of unknown opcode: any of its words may be a label.
     fn beyond(&mut self, from: usize, inst: &Inst) {
         for o in &inst.operands {
             if let Some(to) = Id::new(o.word()).and_then(|id| self.cfg.block(id)) {

@@ -14,7 +14,7 @@ use super::Cfg;
 use super::dom::{DomTree, Frontiers, closure};
 use super::graph::{Graph, Lists, NONE, Walk};
 
-/// Which blocks every path from a block to the end goes through.
+/// The post-dominator tree: the blocks on every path from a block to the end.
 #[derive(Clone, Debug)]
 pub struct PostDoms {
     /// Turned around; the virtual exit is the last node.
@@ -47,23 +47,23 @@ impl PostDoms {
         self.tree.dominates(a, b)
     }
 
-    /// The closest other block that post-dominates `b`; `None` if that is the virtual exit.
+    /// Returns the closest other block that post-dominates `b`; `None` if that is the virtual exit.
     pub fn ipdom(&self, b: usize) -> Option<usize> {
         self.tree.idom(b).filter(|d| *d != self.tree.root())
     }
 
-    /// The closest block that post-dominates both; `None` if that is the virtual exit.
+    /// Returns the closest block that post-dominates both; `None` if that is the virtual exit.
     pub fn common(&self, a: usize, b: usize) -> Option<usize> {
         self.tree.common(a, b).filter(|d| *d != self.tree.root())
     }
 
-    /// The blocks of endless loops that were connected to the virtual exit (rule 2), ascending.
+    /// Returns the blocks of endless loops that were connected to the virtual exit (rule 2), ascending.
     pub fn endless(&self) -> &[usize] {
         &self.endless
     }
 }
 
-/// Which branches decide whether a block runs.
+/// Control dependence: the branches that decide whether a block runs.
 ///
 /// `b` is control dependent on `a` if `b` post-dominates a successor of `a` (the virtual exit counts as one) without
 /// strictly post-dominating `a`. A block that closes an endless loop can have one successor and still control the
@@ -75,7 +75,8 @@ pub struct ControlDeps {
 }
 
 impl ControlDeps {
-    /// The control dependences between a function's blocks. Their number can be quadratic in that of the blocks.
+    /// Returns the control dependences between a function's blocks. Their number can be quadratic in that of the
+    /// blocks.
     pub fn new(post: &PostDoms) -> ControlDeps {
         let blocks = post.tree.root();
         let frontiers = Frontiers::new(&post.graph, &post.tree);
@@ -86,32 +87,32 @@ impl ControlDeps {
         }
     }
 
-    /// The blocks whose branch decides whether `b` runs.
+    /// Returns the blocks whose branch decides whether `b` runs.
     pub fn controllers(&self, b: usize) -> &[usize] {
         self.controllers.of(b)
     }
 
-    /// The blocks about which the branch of `a` decides.
+    /// Returns the blocks that the branch of `a` controls.
     pub fn controlled(&self, a: usize) -> &[usize] {
         self.controlled.of(a)
     }
 
-    /// The controllers of the blocks, their controllers, and so on, ascending.
+    /// Returns the controllers of the blocks, their controllers, and so on, ascending.
     pub fn iterated_controllers(&self, blocks: impl IntoIterator<Item = usize>) -> Vec<usize> {
         closure(&self.controllers, blocks)
     }
 
-    /// What the branches of the blocks control, what that controls, and so on, ascending.
+    /// Returns the blocks that the branches of the blocks control, the blocks that those control, and so on, ascending.
     pub fn iterated_controlled(&self, blocks: impl IntoIterator<Item = usize>) -> Vec<usize> {
         closure(&self.controlled, blocks)
     }
 }
 
-/// One block of each strongly connected component that has no edge out of it, among those from which `walk` says that
-/// no exit can be reached.
+/// Returns one block of each strongly connected component that has no edge out of it, among the blocks from which
+/// `walk` reached no exit.
 fn sinks(cfg: &Cfg, walk: &Walk) -> Vec<usize> {
     let stuck = |b: usize| walk.number[b] == NONE;
-    // No block that is stuck leads to one that is not, so those make components of their own.
+    // A stuck block leads to stuck blocks only, so those make components of their own.
     let component = cfg.graph().components();
     let count = component.iter().max().map_or(0, |c| c + 1);
     let mut best: Vec<Option<usize>> = vec![None; count];

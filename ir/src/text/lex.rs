@@ -1,17 +1,17 @@
-//! Text to tokens, as `spirv-as` cuts it.
+//! Splits text into tokens, as `spirv-as` does.
 
 use super::GENERATORS;
 use super::number::integer;
 use crate::module::Header;
 
-/// A token's place in the text.
+/// The place of a token in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Token {
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-/// The words of the header as comments give them.
+/// The words of the header in comments.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct HeaderComments {
     version: Option<u32>,
@@ -20,7 +20,7 @@ pub(super) struct HeaderComments {
     schema: Option<u32>,
 }
 
-/// Cuts a text of less than 4 GB into tokens, and reads the comments in front of the first one.
+/// Splits a text of less than 4 GB into tokens, and reads the comments in front of the first one.
 pub(super) fn lex(text: &str) -> (Vec<Token>, HeaderComments) {
     let bytes = text.as_bytes();
     let mut tokens = Vec::with_capacity(text.len() / 8);
@@ -68,7 +68,7 @@ fn word_end(bytes: &[u8], mut at: usize) -> usize {
 }
 
 impl HeaderComments {
-    /// Takes what a line such as ` Version: 1.6` says; any other comment is only a comment.
+    /// Reads a comment such as ` Version: 1.6`; any other comment is ignored.
     fn read(&mut self, comment: &str) {
         let Some((key, value)) = comment.split_once(':') else { return };
         let value = value.trim();
@@ -81,7 +81,7 @@ impl HeaderComments {
         }
     }
 
-    /// The header of a module whose largest id is `max_id` (0: it has none).
+    /// Returns the header of a module whose largest id is `max_id` (0: it has none).
     pub(super) fn header(self, max_id: u32) -> Header {
         let given = self.bound.filter(|b| *b <= crate::binary::MAX_BOUND);
         let needed = if max_id == 0 && given.is_some() { 0 } else { max_id + 1 };
@@ -105,7 +105,7 @@ fn version(text: &str) -> Option<u32> {
     }
 }
 
-/// `Google rspirv; 3` or `Unknown(77); 3`.
+/// Parses `Google rspirv; 3` or `Unknown(77); 3`.
 fn generator(text: &str) -> Option<u32> {
     let (tool, number) = text.rsplit_once(';')?;
     let number: u16 = number.trim().parse().ok()?;

@@ -1,16 +1,17 @@
 //! Assembly text: the language of `spirv-as` and `spirv-dis`.
 //!
-//! [`print`](print()) writes a module as text and remembers where each instruction and operand went; [`parse`](parse())
-//! reads it back. What is true of the two together:
+//! [`print`](print()) writes a module as text and records the position of each instruction and operand;
+//! [`parse`](parse()) reads it back. Together they have these properties:
 //!
-//! 1. With numeric names, parsing what was printed gives the same module, word for word (in this machine's byte order:
-//!    text has none). A module without any instruction is the exception: its text is refused.
-//! 2. With friendly names it gives the same module but for the numbers of ids that have a name. An id whose number is
-//!    also a word that the grammar does not understand is always printed by number, because that word may be it.
-//! 3. What the grammar does not know is printed so that the words survive: from the first such operand on, each word
-//!    that is no id is `!0x…`; an unknown opcode is `OpUnknown(opcode, words)` as current SPIRV-Tools print it.
-//! 4. A literal is printed as a number only where its type has been declared further up and its words are the ones
-//!    that this number reads back to.
+//! 1. With numeric names, parsing printed text gives the same module, word for word (in this machine's byte order: text
+//!    has none). A module without any instruction is the exception: its text is rejected.
+//! 2. With friendly names it gives the same module up to the numbers of ids that have a name. An id whose number is
+//!    also a word beyond the grammar is always printed by number, because that word may be the id.
+//! 3. Instructions beyond the grammar are printed so that the words survive: from the first unknown operand on, each
+//!    word that is not an id is `!0x…`; an unknown opcode is `OpUnknown(opcode, words)` as current SPIRV-Tools print
+//!    it.
+//! 4. A literal is printed as a number only if its type has been declared further up and the number parses to the same
+//!    words.
 
 use crate::grammar::Kind;
 
@@ -24,7 +25,7 @@ pub use names::Names;
 pub use parse::{ParseError, Parsed, parse, parse_with_places};
 pub use print::{PrintOptions, Printed, inst_text, print, print_some, print_with};
 
-/// How a mask without any bit is written; `None` where it has no name.
+/// Returns the text of a mask without any bit; `None` if it has no name.
 fn no_bits(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::CooperativeMatrixOperands => Some("NoneKHR"),
@@ -34,7 +35,7 @@ fn no_bits(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// Who registered a number for the upper half of the generator word, as the tools print it.
+/// The vendors of numbers for the upper half of the generator word, as other tools print them.
 const GENERATORS: &[&str] = &[
     "Khronos",
     "LunarG",

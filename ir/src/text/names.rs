@@ -1,4 +1,4 @@
-//! What ids are called in text.
+//! The names of ids in text.
 
 use super::number::{Number, push_u64};
 use crate::grammar::{Kind, Op};
@@ -7,28 +7,28 @@ use crate::module::{Id, IdMap, Inst, Module, Operand};
 use std::borrow::Cow;
 use std::hash::Hasher;
 
-/// Names are cut here: what debug information calls a thing may be as long as an instruction, so without a limit a
-/// small file could make an enormous text.
+/// The limit on names: names in debug information may be as long as an instruction, so without a limit a small file
+/// could make an enormous text.
 const MAX_NAME: usize = 200;
 
-/// The same for names that say what a type is: they are made of names of types.
+/// The limit on generated names for types, which consist of names of types.
 const MAX_MADE_NAME: usize = 80;
 
-/// A name for every id: unique, made of ASCII letters, digits and `_`. An id without a name is called by its number.
+/// A unique name for every id, made of ASCII letters, digits and `_`. An id without a name uses its number.
 #[derive(Debug, Default)]
 pub struct Names {
     text: String,
-    /// Begin and end in `text`.
+    /// The start and end in `text`.
     named: Option<IdMap<(u32, u32)>>,
 }
 
 impl Names {
-    /// Every id is called by its number.
+    /// Every id uses its number.
     pub fn numeric() -> Names {
         Names::default()
     }
 
-    /// Names from `OpName`, from built-in decorations, and for types and constants from what they are.
+    /// Names from `OpName`, from built-in decorations, and for types and constants from their contents.
     pub fn friendly(module: &Module) -> Names {
         let mut maker = Maker {
             module,
@@ -44,7 +44,7 @@ impl Names {
         maker.names
     }
 
-    /// The name of `id`, without `%`.
+    /// Returns the name of `id`, without `%`.
     pub fn get(&self, id: Id) -> Cow<'_, str> {
         match self.name(id) {
             Some(name) => Cow::Borrowed(name),
@@ -52,13 +52,13 @@ impl Names {
         }
     }
 
-    /// The name of `id` if it has one other than its number.
+    /// Returns the name of `id` if it has one other than its number.
     pub fn name(&self, id: Id) -> Option<&str> {
         let &(begin, end) = self.named.as_ref()?.get(id)?;
         Some(&self.text[begin as usize..end as usize])
     }
 
-    /// Appends `%` and the name of `id`; answers how many bytes that is.
+    /// Appends `%` and the name of `id`; returns the number of bytes.
     pub(super) fn push(&self, id: Id, out: &mut String) -> usize {
         let start = out.len();
         out.push('%');
@@ -74,7 +74,7 @@ struct Maker<'a> {
     module: &'a Module,
     names: Names,
     taken: Taken,
-    /// Ids that must be called by their number; `None` where there are none.
+    /// Ids that must use their number; `None` if there are none.
     numeric: Option<IdMap<()>>,
     scratch: String,
 }
@@ -83,7 +83,7 @@ struct Maker<'a> {
 #[derive(Default)]
 struct Taken {
     all: Vec<Used>,
-    /// One more than an index into `all`, or 0. A power of two in number, and more than twice as many as names.
+    /// One more than an index into `all`, or 0. The length is a power of two, and more than twice the number of names.
     slots: Vec<u32>,
 }
 
@@ -92,12 +92,12 @@ struct Used {
     begin: u32,
     end: u32,
     hash: u32,
-    /// The number to try next when the name is wanted again.
+    /// The number to try next when the name is used again.
     next: u32,
 }
 
 impl Taken {
-    /// The name, or the slot for it.
+    /// Finds the name, or the slot for it.
     fn find(&self, text: &str, name: &str, hash: u32) -> Result<usize, usize> {
         let mask = self.slots.len() - 1;
         let mut at = hash as usize & mask;
@@ -156,7 +156,7 @@ impl Maker<'_> {
         match inst.op {
             Op::Name => {
                 let Some(id) = inst.id(0) else { return };
-                // Nearly all names are words in ASCII.
+                // Nearly all names are ASCII words.
                 let mut name = std::mem::take(&mut self.scratch);
                 name.clear();
                 if plain_name(inst, &mut name) {
@@ -202,7 +202,7 @@ impl Maker<'_> {
         self.names.name(id).is_some()
     }
 
-    /// Gives `id` this name or one made from it, unless it has one or must not.
+    /// Gives `id` this name or one derived from it, unless it has one or must not.
     fn save(&mut self, id: Id, name: &str) {
         if self.has_name(id) || self.numeric.as_ref().is_some_and(|n| n.get(id).is_some()) {
             return;
@@ -302,7 +302,7 @@ impl Maker<'_> {
         })
     }
 
-    /// Matrices are told apart by their components, so these are short.
+    /// The component distinguishes matrices, so these are short.
     fn component(&self, ty: Id) -> Option<String> {
         let inst = self.module.def_inst(ty)?;
         Some(match (inst.op, inst.word(0)?, inst.word(1)) {
@@ -316,19 +316,19 @@ impl Maker<'_> {
         })
     }
 
-    /// The value of a constant that nothing can change.
+    /// Returns the value of a constant that can't be specialized.
     fn fixed(&self, id: Option<Id>) -> Option<u32> {
         self.module.def_inst(id?).filter(|i| i.op == Op::Constant)?.word(0)
     }
 
-    /// A number of rows, columns or dimensions: its value, or its name, or `n`.
+    /// Returns the text of a number of rows, columns or dimensions: its value, or its name, or `n`.
     fn size(&self, inst: &Inst, operand: usize) -> String {
         let id = inst.id(operand);
         let named = || id.and_then(|id| self.names.name(id)).unwrap_or("n").to_owned();
         self.fixed(id).map_or_else(named, |n| n.to_string())
     }
 
-    /// Nearly all matrices belong to a subgroup; others say what they belong to.
+    /// Returns the text for a matrix's scope. Nearly all matrices belong to a subgroup, for which it is empty.
     fn scope(&self, inst: &Inst) -> String {
         match self.fixed(inst.id(1)) {
             Some(3) | None => String::new(),
@@ -339,7 +339,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Appends the name of a constant; `false` (and anything appended) if it has none. Signs are left in it.
+    /// Appends the name of a constant; returns `false` (with anything appended) if it has none. Signs are kept.
     fn constant_name(&self, inst: &Inst, name: &mut String) -> bool {
         match inst.op {
             Op::ConstantTrue => name.push_str("true"),
@@ -365,7 +365,7 @@ fn storage_class(class: u32) -> Cow<'static, str> {
     }
 }
 
-/// The GLSL name of a decorated variable.
+/// Returns the GLSL name of a decorated variable.
 fn built_in(inst: &Inst) -> Option<String> {
     /// `Decoration BuiltIn`.
     const BUILT_IN: u32 = 11;
@@ -378,7 +378,7 @@ fn built_in(inst: &Inst) -> Option<String> {
     })
 }
 
-/// Appends the name that an `OpName` gives, if it can be one as it is: what [`safe`] leaves alone.
+/// Appends the name of an `OpName`, if it is valid as it is: if [`safe`] would not change it.
 fn plain_name(inst: &Inst, out: &mut String) -> bool {
     let bytes = inst.operands.iter().skip(1).flat_map(|o| o.word().to_le_bytes());
     let mut digits = true;
@@ -395,7 +395,7 @@ fn plain_name(inst: &Inst, out: &mut String) -> bool {
     false
 }
 
-/// The nearest thing to `wanted` that is a name of at most `limit` letters, and no number.
+/// Returns the valid name closest to `wanted`, of at most `limit` letters, that is not a number.
 fn safe(wanted: &str, limit: usize) -> String {
     let letters = wanted.bytes().take(limit);
     let mut name: String = letters.map(|b| if b.is_ascii_alphanumeric() { char::from(b) } else { '_' }).collect();

@@ -1,24 +1,24 @@
-//! Numeric literals: words to text and back, by the type that they have.
+//! Numeric literals: converts words to text and back, by the type of the literal.
 
 use crate::grammar::Op;
 use crate::module::Inst;
 use std::fmt::Write as _;
 
-/// A type that literals can have.
+/// A type of literals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Number {
     /// Up to 64 bits.
     Int { width: u32, signed: bool },
-    /// One of the encodings that are written as numbers.
+    /// One of the encodings with numbers as text.
     Float(Float),
 }
 
-/// A binary floating-point format: a sign, then exponent and mantissa of so many bits.
+/// A binary floating-point format: a sign bit, then this many bits of exponent and mantissa.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Float {
     exponent: u32,
     mantissa: u32,
-    /// What exponent 0 means, negated.
+    /// The exponent with code 0, negated.
     bias: i32,
 }
 
@@ -30,7 +30,7 @@ const E4M3: Float = Float { exponent: 4, mantissa: 3, bias: 7 };
 const E5M2: Float = Float { exponent: 5, mantissa: 2, bias: 15 };
 
 impl Number {
-    /// What literals of the type that `inst` declares are; `None` when they are only words to us.
+    /// Returns the type of literals for the type that `inst` declares; `None` if they are printed as words.
     pub(crate) fn of_type(inst: &Inst) -> Option<Number> {
         match inst.op {
             Op::TypeInt => {
@@ -43,7 +43,7 @@ impl Number {
         }
     }
 
-    /// The same for the operands of `OpTypeFloat`.
+    /// Does the same for the operands of `OpTypeFloat`.
     pub(crate) fn of_float(width: u32, encoding: Option<u32>) -> Option<Number> {
         Some(Number::Float(match (width, encoding) {
             (16, None) => F16,
@@ -56,7 +56,7 @@ impl Number {
         }))
     }
 
-    /// How many words a literal takes.
+    /// Returns the number of words of a literal.
     pub(crate) fn words(self) -> usize {
         let width = match self {
             Number::Int { width, .. } => width,
@@ -65,8 +65,8 @@ impl Number {
         if width > 32 { 2 } else { 1 }
     }
 
-    /// Appends the number that `words` hold. Answers `false`, and appends nothing, when the number would not read
-    /// back to the same words.
+    /// Appends the number that `words` hold. Returns `false`, and appends nothing, if the number would not parse to the
+    /// same words.
     pub(crate) fn print(self, words: &[u32], out: &mut String) -> bool {
         let bits = match (self.words(), words) {
             (1, &[low]) => u64::from(low),
@@ -98,7 +98,7 @@ impl Number {
         }
     }
 
-    /// Appends the words of a number in text, or says why it is none.
+    /// Appends the words of a number in text; an error says why it is not a number.
     pub(crate) fn parse(self, text: &str, out: &mut Vec<u32>) -> Result<(), String> {
         let bits = match self {
             Number::Int { width, signed } => parse_int(text, width, signed)?,
@@ -112,13 +112,13 @@ impl Number {
     }
 }
 
-/// The low `width` bits of a number, extended to 64.
+/// Extends the low `width` bits of a number to 64.
 fn extend(bits: u64, width: u32, signed: bool) -> u64 {
     let shift = 64 - width;
     if signed { (((bits << shift) as i64) >> shift) as u64 } else { (bits << shift) >> shift }
 }
 
-/// Sign and magnitude of an integer in decimal, octal (`0…`) or hexadecimal (`0x…`).
+/// Returns sign and magnitude of an integer in decimal, octal (`0…`) or hexadecimal (`0x…`).
 pub(crate) fn integer(text: &str) -> Option<(bool, u64, bool)> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -130,7 +130,7 @@ pub(crate) fn integer(text: &str) -> Option<(bool, u64, bool)> {
     }
     let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
     let magnitude = match (hex, digits.strip_prefix('0')) {
-        // A sign after the prefix is no digit, which `from_str_radix` would take.
+        // `from_str_radix` would accept a sign after the prefix.
         (Some(hex), _) if hex.starts_with(|c: char| c.is_ascii_hexdigit()) => u64::from_str_radix(hex, 16).ok()?,
         (Some(_), _) => return None,
         (None, Some(octal)) if octal.starts_with(|c: char| c.is_digit(8)) => u64::from_str_radix(octal, 8).ok()?,
@@ -141,12 +141,12 @@ pub(crate) fn integer(text: &str) -> Option<(bool, u64, bool)> {
 
 fn parse_int(text: &str, width: u32, signed: bool) -> Result<u64, String> {
     let Some((negative, magnitude, hex)) = integer(text) else {
-        return Err(format!("`{}` is no integer", shorten(text)));
+        return Err(format!("`{}` is not an integer", shorten(text)));
     };
     if negative && !signed {
         return Err(format!("`{}` is negative and the type is unsigned", shorten(text)));
     }
-    // Hexadecimal gives the bits of a signed number; decimal gives its value.
+    // Hexadecimal numbers are the bits of a signed number; decimal ones its value.
     let limit = if !signed || (hex && !negative) {
         u64::MAX >> (64 - width)
     } else {
@@ -172,7 +172,7 @@ impl Float {
         }
     }
 
-    /// `0x1.8p+3`; infinities and NaNs as if their exponent were one more than the largest.
+    /// Prints `0x1.8p+3`; infinities and NaNs as if their exponent were one more than the largest.
     fn print_hex(self, bits: u64, out: &mut String) {
         if bits >> (self.exponent + self.mantissa) & 1 == 1 {
             out.push('-');
@@ -206,13 +206,13 @@ impl Float {
     }
 
     fn parse(self, text: &str) -> Result<u64, String> {
-        let bad = || format!("`{}` is no floating-point number", shorten(text));
+        let bad = || format!("`{}` is not a floating-point number", shorten(text));
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
         if let Some(hex) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
             let magnitude = self.parse_hex(hex).ok_or_else(bad)?;
             return Ok(magnitude | u64::from(text.starts_with('-')) << (self.exponent + self.mantissa));
         }
-        // Rust reads names such as `inf` too; assembly has none.
+        // Rust also parses names such as `inf`, which assembly does not have.
         if !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E')) {
             return Err(bad());
         }
@@ -232,7 +232,7 @@ impl Float {
         }
     }
 
-    /// A finite number in a small format: rounded toward zero, as the tools do, and never to infinity.
+    /// Returns a finite number in a small format: rounded toward zero, as other tools do, and never to infinity.
     fn truncate(self, value: f64) -> u64 {
         let bits = value.to_bits();
         let sign = (bits >> 63) << (self.exponent + self.mantissa);
@@ -253,7 +253,7 @@ impl Float {
         sign | magnitude
     }
 
-    /// The hexadecimal digits and the exponent after `0x`.
+    /// Parses the hexadecimal digits and the exponent after `0x`.
     fn parse_hex(self, text: &str) -> Option<u64> {
         let (digits, power) = text.split_once(['p', 'P'])?;
         let power: i32 = power.parse().ok()?;
@@ -267,7 +267,7 @@ impl Float {
             }
             let digit = u64::from(c.to_digit(16)?);
             any = true;
-            // Digits beyond what 64 bits hold are cut off.
+            // Digits that do not fit in 64 bits are cut off.
             if significand >> 60 == 0 {
                 significand = significand << 4 | digit;
                 scale -= 4 * i64::from(point);
@@ -278,8 +278,8 @@ impl Float {
         any.then(|| self.assemble(significand, scale.clamp(-1_000_000, 1_000_000) as i32))
     }
 
-    /// The bits of `significand * 2^power`, cut off. Numbers whose exponent is one more than the largest are what
-    /// [`Float::print_hex`] makes of infinities and NaNs; still larger ones are infinity.
+    /// Returns the bits of `significand * 2^power`, truncated. An exponent one more than the largest gives what
+    /// [`Float::print_hex`] prints for infinities and NaNs; a larger one gives infinity.
     fn assemble(self, significand: u64, power: i32) -> u64 {
         if significand == 0 {
             return 0;
@@ -301,7 +301,7 @@ impl Float {
     }
 }
 
-/// Lays shortest digits (in the form `1.25e-7`) out as C's `%g` does with that precision.
+/// Formats the shortest digits (in the form `1.25e-7`) like C's `%g` with that precision.
 fn print_decimal(digits: std::fmt::Arguments<'_>, precision: i32, out: &mut String) {
     let text = digits.to_string();
     let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
@@ -344,7 +344,7 @@ pub(crate) fn push_u64(out: &mut String, mut value: u64) {
     out.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_else(|_| unreachable!("digits are ASCII")));
 }
 
-/// A token as a message shows it: not too long, and in one line.
+/// Returns a token for a message: shortened, on one line.
 pub(crate) fn shorten(text: &str) -> String {
     let end = if text.len() <= 40 { "" } else { "..." };
     let shown = text.chars().take(if end.is_empty() { 40 } else { 36 });

@@ -1,6 +1,6 @@
-//! Text to module.
+//! Parses text into a module.
 //!
-//! The parser assembles words through the grammar and gives them to the reader of binaries, so what it makes has the
+//! The parser assembles words through the grammar and passes them to the reader of binaries, so that modules have the
 //! same invariants. Instructions end where the next one begins (`Op…` or `%x = Op…`), not at the end of a line.
 
 use super::lex::{Token, lex};
@@ -13,7 +13,7 @@ use crate::module::{InstRef, Module};
 use std::fmt;
 use std::ops::Range;
 
-/// Why a text is not a module, and where.
+/// An error in a text, with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseError {
     /// The first line is 1.
@@ -22,7 +22,7 @@ pub struct ParseError {
     pub column: usize,
     /// The same place in bytes of the text.
     pub span: Range<usize>,
-    /// What is wrong: lower case, no final period.
+    /// The message: lower case, no final period.
     pub message: String,
 }
 
@@ -34,19 +34,19 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// A module and where in the text its instructions are.
+/// A module and the positions of its instructions in the text.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The module.
     pub module: Module,
-    /// First word and place of each instruction of the text, in order.
+    /// The first word and the position of each instruction of the text, in order.
     places: Vec<(u32, Range<u32>)>,
-    /// Where the lines begin.
+    /// The starts of the lines.
     lines: Vec<u32>,
 }
 
 impl Parsed {
-    /// The bytes of the text that an instruction was read from.
+    /// Returns the bytes of the text from which an instruction was read.
     pub fn span(&self, r: InstRef) -> Option<Range<usize>> {
         let word = self.module.inst(r).origin?.get();
         let after = self.places.partition_point(|p| p.0 <= word);
@@ -54,14 +54,14 @@ impl Parsed {
         Some(span.start as usize..span.end as usize)
     }
 
-    /// The line on which an instruction begins; the first line is 1.
+    /// Returns the line on which an instruction begins; the first line is 1.
     pub fn line(&self, r: InstRef) -> Option<usize> {
         let start = self.span(r)?.start;
         Some(self.lines.partition_point(|l| *l as usize <= start))
     }
 }
 
-/// Reads assembly text.
+/// Parses assembly text.
 ///
 /// Numeric ids keep their number, others get free ones from 1 on in the order in which they appear. The header's words
 /// come from comments at the top as [`super::print`] writes them; without these the version is 1.6.
@@ -69,7 +69,7 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
     parse_with_places(text).map(|p| p.module)
 }
 
-/// The same, keeping the places of instructions.
+/// Does the same, and keeps the positions of instructions.
 pub fn parse_with_places(text: &str) -> Result<Parsed, ParseError> {
     if u32::try_from(text.len()).is_err() {
         return Err(error(text, 0..0, "a text of more than 4 GB".into()));
@@ -107,29 +107,29 @@ fn error(text: &str, span: Range<usize>, message: String) -> ParseError {
     ParseError { line, column, span, message }
 }
 
-/// The token at which something is wrong (or the number of tokens: at the end), and what.
+/// The token of an error (or the number of tokens, for the end), and its message.
 type Fault = (usize, String);
 
-/// Whether the rest of an instruction still follows the grammar.
+/// The state of parsing an instruction: by its grammar, or beyond it.
 #[derive(PartialEq)]
 enum Mode {
     Grammar,
-    /// A `!` word was read: up to the next instruction every token stands for itself.
+    /// A `!` word was read: up to the next instruction every token is a word by itself.
     Raw,
 }
 
 struct Assembler<'t> {
     text: &'t str,
     tokens: Vec<Token>,
-    /// The token to be read next.
+    /// The index of the next token.
     at: usize,
     words: Vec<u32>,
     places: Vec<(u32, Range<u32>)>,
-    /// Numbers that the text gives, sorted: no name gets one of these.
+    /// The numbers of ids in the text, sorted: no name gets one of these.
     numbers: Vec<u32>,
     named: FxHashMap<&'t str, u32>,
     next_free: u32,
-    /// How many of `numbers` are below `next_free`.
+    /// The number of entries of `numbers` below `next_free`.
     passed: usize,
     max_id: u32,
     /// By id: types of numbers; types of values; imported sets.
@@ -168,7 +168,7 @@ impl<'t> Assembler<'t> {
         }
     }
 
-    /// Token `index`; empty behind the last one.
+    /// Returns token `index`; empty behind the last one.
     fn token(&self, index: usize) -> &'t str {
         &self.text[self.span(index)]
     }
@@ -201,7 +201,7 @@ impl<'t> Assembler<'t> {
         Ok(())
     }
 
-    /// `%r = OpX …` or `OpX …`.
+    /// Parses `%r = OpX …` or `OpX …`.
     fn known(&mut self, start: usize) -> Result<(), Fault> {
         let result = match self.token(self.at) {
             t if is_opcode(t) => None,
@@ -264,7 +264,8 @@ impl<'t> Assembler<'t> {
         Ok(())
     }
 
-    /// Keeps what later literals and extended instructions depend on. The first definition of an id counts.
+    /// Records the facts on which later literals and extended instructions depend. The first definition of an id
+    /// counts.
     fn remember(&mut self, op: Op, start: usize) {
         let words = &self.words[start..];
         match (op, words) {
@@ -284,13 +285,13 @@ impl<'t> Assembler<'t> {
         }
     }
 
-    /// `OpUnknown(opcode, words) …`.
+    /// Parses `OpUnknown(opcode, words) …`.
     fn unknown(&mut self) -> Result<(), Fault> {
         let first = self.at;
         let mut numbers = [0u16; 2];
         for (number, opening) in numbers.iter_mut().zip(["(", ","]) {
             self.at += 1;
-            // Tools take the second number without a comma too.
+            // Other tools also accept the second number without a comma.
             if self.token(self.at) == opening {
                 self.at += 1;
             } else if opening == "(" {
@@ -298,7 +299,7 @@ impl<'t> Assembler<'t> {
             }
             let parsed = integer(self.token(self.at)).filter(|(negative, ..)| !negative);
             let Some(value) = parsed.and_then(|(_, value, _)| u16::try_from(value).ok()) else {
-                let message = format!("`{}` is no 16-bit number", shorten(self.token(self.at)));
+                let message = format!("`{}` is not a 16-bit number", shorten(self.token(self.at)));
                 return self.fault(self.at, message);
             };
             *number = value;
@@ -333,7 +334,7 @@ impl<'t> Assembler<'t> {
         Ok(())
     }
 
-    /// Tokens that stand for themselves, up to the next instruction.
+    /// Parses tokens that are words by themselves, up to the next instruction.
     fn raw_tokens(&mut self) -> Result<(), Fault> {
         while !self.ends_before(self.at) {
             self.raw_token()?;
@@ -341,7 +342,7 @@ impl<'t> Assembler<'t> {
         Ok(())
     }
 
-    /// `!word`, an id, a string or a number of 32 bits.
+    /// Parses `!word`, an id, a string or a 32-bit number.
     fn raw_token(&mut self) -> Result<(), Fault> {
         let token = self.token(self.at);
         let word = match token.as_bytes().first() {
@@ -360,7 +361,8 @@ impl<'t> Assembler<'t> {
                     match float.map(|f| f.parse(token, &mut words)) {
                         Some(Ok(())) => words[0],
                         _ => {
-                            let message = format!("after a `!` word, `{}` is no id, number or string", shorten(token));
+                            let message =
+                                format!("after a `!` word, `{}` is not an id, number or string", shorten(token));
                             return self.fault(self.at, message);
                         }
                     }
@@ -378,11 +380,11 @@ impl<'t> Assembler<'t> {
     }
 
     fn in_32_bits(&self, word: Option<u32>) -> Result<u32, Fault> {
-        let message = || format!("`{}` is no number of 32 bits", shorten(self.token(self.at)));
+        let message = || format!("`{}` is not a number of 32 bits", shorten(self.token(self.at)));
         word.ok_or_else(|| (self.at, message()))
     }
 
-    /// One token that must be there: an operand of this kind, or a `!` word.
+    /// Parses a required token: an operand of this kind, or a `!` word.
     fn operand_or_raw(&mut self, kind: Kind, op: Op) -> Result<Mode, Fault> {
         if self.ends_before(self.at) {
             return self.fault(self.at, format!("{op} ends where an operand ({kind:?}) must follow"));
@@ -482,7 +484,7 @@ impl<'t> Assembler<'t> {
         Ok(())
     }
 
-    /// A literal of type `ty`, or a `!` word.
+    /// Parses a literal of type `ty`, or a `!` word.
     fn number(&mut self, ty: u32) -> Result<Mode, Fault> {
         if self.ends_before(self.at) {
             return self.fault(self.at, "a literal must follow");
@@ -491,7 +493,7 @@ impl<'t> Assembler<'t> {
             return Ok(Mode::Raw);
         }
         let Some(&Some(number)) = self.number_types.get(&ty) else {
-            let message = "the type of this literal is no number type that is declared further up";
+            let message = "the type of this literal is not a number type that is declared further up";
             return self.fault(self.at, message);
         };
         self.literal(number)?;
@@ -533,7 +535,7 @@ impl<'t> Assembler<'t> {
         match (set, row) {
             (Some(set), _) if set.non_semantic => self.shape(&[(Kind::IdRef, Quantifier::Repeated)], op),
             (_, Some(row)) => self.shape(row.operands, op),
-            // What follows is beyond the grammar, so every token stands for itself.
+            // The rest is beyond the grammar, so every token is a word by itself.
             _ => Ok(Mode::Raw),
         }
     }
@@ -594,14 +596,15 @@ impl<'t> Assembler<'t> {
         Ok(())
     }
 
-    /// The number of the id in token `index`.
+    /// Returns the number of the id in token `index`.
     fn id(&mut self, index: usize) -> Result<u32, Fault> {
         let token = self.token(index);
         let Some(name) = token.strip_prefix('%') else {
             return self.fault(index, format!("expected an id, found `{}`", shorten(token)));
         };
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-            return self.fault(index, format!("`{}` is no id: letters, digits and `_` make a name", shorten(token)));
+            return self
+                .fault(index, format!("`{}` is not an id: letters, digits and `_` make a name", shorten(token)));
         }
         let number = match id_number(token) {
             Some(number) => number,
@@ -618,7 +621,7 @@ impl<'t> Assembler<'t> {
         Ok(number)
     }
 
-    /// The smallest number that neither the text nor a name has.
+    /// Returns the smallest number that neither the text nor a name uses.
     fn free_number(&mut self) -> u32 {
         while self.numbers.get(self.passed) == Some(&self.next_free) {
             self.passed += 1;
@@ -629,12 +632,13 @@ impl<'t> Assembler<'t> {
     }
 }
 
-/// Returns true if a token is an opcode by its looks.
+/// Returns true if a token looks like an opcode.
 fn is_opcode(token: &str) -> bool {
     matches!(token.as_bytes(), [b'O', b'p', b'A'..=b'Z', ..])
 }
 
-/// The number of a numeric id. With a leading zero, or larger than any module's ids, it is a name like any other.
+/// Returns the number of a numeric id. With a leading zero, or larger than any module's ids, it is a name like any
+/// other.
 fn id_number(token: &str) -> Option<u32> {
     let digits = token.strip_prefix('%')?;
     if !digits.starts_with(|c: char| matches!(c, '1'..='9')) || !digits.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! Module to text.
+//! Prints a module as text.
 
 use super::names::Names;
 use super::number::{Number, push_u64};
@@ -9,15 +9,15 @@ use crate::module::{Header, Id, Inst, InstRef, Module, Operand, string_bytes};
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// Where the opcode begins when results are aligned.
+/// The column of opcodes when results are aligned.
 const COLUMN: usize = 15;
 
-/// How to print.
+/// The options of printing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrintOptions {
-    /// Call ids by names instead of numbers: see [`Names::friendly`].
+    /// Print names instead of numbers of ids: see [`Names::friendly`].
     pub friendly_names: bool,
-    /// Begin with comments that give the header's words.
+    /// Start with comments for the header's words.
     pub header: bool,
     /// Align the opcodes.
     pub indent: bool,
@@ -41,7 +41,7 @@ pub struct Printed {
     pieces: Vec<PiecePlace>,
 }
 
-/// Where an instruction is. `line` is 0 for those that are in no list of the module.
+/// The position of an instruction. `line` is 0 for those that are in no list of the module.
 #[derive(Clone, Copy, Debug, Default)]
 struct InstPlace {
     start: usize,
@@ -54,7 +54,7 @@ struct InstPlace {
     has_type: bool,
 }
 
-/// A token, and the first of the operand words that it stands for.
+/// A token, and the first of the operand words that it prints.
 #[derive(Clone, Copy, Debug)]
 struct PiecePlace {
     /// From the start of the instruction.
@@ -71,8 +71,8 @@ impl Printed {
         self.insts.get(index).filter(|p| p.line != 0)
     }
 
-    /// Of an excerpt: where each instruction's text line begins, and its number, in order. The header's lines come
-    /// before the first; lines that are not there have no text.
+    /// Returns the start of each instruction's line in an excerpt, and its line number, in order. The header's lines
+    /// come before the first; omitted lines have no text.
     pub fn line_starts(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         // Spaces stand before the instruction.
         let begin = |at: usize| self.text[..at].rfind('\n').map_or(0, |n| n + 1);
@@ -80,25 +80,25 @@ impl Printed {
         places.iter().map(move |p| (begin(p.start), p.line as usize))
     }
 
-    /// The instruction from its result (or opcode) to its last operand.
+    /// Returns the span of the instruction from its result (or opcode) to its last operand.
     pub fn span(&self, r: InstRef) -> Option<Range<usize>> {
         self.place(r).map(|p| p.start..p.start + p.len as usize)
     }
 
-    /// The result with its `%`.
+    /// Returns the span of the result with its `%`.
     pub fn result_span(&self, r: InstRef) -> Option<Range<usize>> {
         let p = self.place(r).filter(|p| p.has_result)?;
         Some(self.token(p.start))
     }
 
-    /// The result type with its `%`.
+    /// Returns the span of the result type with its `%`.
     pub fn type_span(&self, r: InstRef) -> Option<Range<usize>> {
         let p = self.place(r).filter(|p| p.has_type)?;
         let before = if p.has_result { self.token(p.start).end + " = ".len() } else { p.start };
         Some(self.token(self.token(before).end + 1))
     }
 
-    /// The operand that `index` of [`Inst::operands`] is a word of.
+    /// Returns the span of the operand that `index` of [`Inst::operands`] is a word of.
     pub fn operand_span(&self, r: InstRef, index: usize) -> Option<Range<usize>> {
         let p = self.place(r).filter(|p| index < p.operands as usize)?;
         let pieces = self.pieces.get(p.first_piece as usize..)?.get(..p.pieces as usize)?;
@@ -107,12 +107,12 @@ impl Printed {
         Some(self.token(p.start + piece.offset as usize))
     }
 
-    /// The line on which the instruction begins; the first line is 1.
+    /// Returns the line on which the instruction begins; the first line is 1.
     pub fn line(&self, r: InstRef) -> Option<usize> {
         self.place(r).map(|p| p.line as usize)
     }
 
-    /// The token that begins at `start`.
+    /// Returns the token that begins at `start`.
     fn token(&self, start: usize) -> Range<usize> {
         let rest = &self.text.as_bytes()[start..];
         let len = if rest.first() == Some(&b'"') {
@@ -136,7 +136,7 @@ pub fn print(module: &Module, options: &PrintOptions) -> Printed {
     print_with(module, &names, options)
 }
 
-/// Prints a module with these names ([`PrintOptions::friendly_names`] has no say).
+/// Prints a module with these names; [`PrintOptions::friendly_names`] is ignored.
 pub fn print_with(module: &Module, names: &Names, options: &PrintOptions) -> Printed {
     let mut p = Printer::new(module, names);
     p.out.reserve(module.arena_len() * 48);
@@ -149,8 +149,8 @@ pub fn print_with(module: &Module, names: &Names, options: &PrintOptions) -> Pri
     Printed { text: p.out, insts, some: None, pieces: p.places }
 }
 
-/// Prints of a module some instructions, and those on the lines before and behind each: as [`print()`] does, names and
-/// numbers of lines included, but for the lines that are left out.
+/// Prints some instructions of a module, and those on the lines before and behind each: like [`print()`], with the same
+/// names and line numbers, but without the other lines.
 pub fn print_some(module: &Module, options: &PrintOptions, some: impl IntoIterator<Item = InstRef>) -> Printed {
     let names = if options.friendly_names { Names::friendly(module) } else { Names::numeric() };
     let mut order = Vec::with_capacity(module.arena_len());
@@ -174,14 +174,14 @@ pub fn print_some(module: &Module, options: &PrintOptions, some: impl IntoIterat
     Printed { text: p.out, insts, some: Some(places), pieces: p.places }
 }
 
-/// One instruction, not aligned and without line end.
+/// Prints one instruction, not aligned and without line end.
 pub fn inst_text(module: &Module, names: &Names, r: InstRef) -> String {
     let mut p = Printer::new(module, names);
     p.inst(module.inst(r), false);
     p.out
 }
 
-/// The comments from which the parser takes the header's words.
+/// Prints the comments from which the parser takes the header's words.
 fn header(h: &Header, out: &mut String) {
     out.push_str("; SPIR-V\n; Version: ");
     let (major, minor) = h.version_pair();
@@ -206,17 +206,17 @@ struct Printer<'a> {
     names: &'a Names,
     out: String,
     places: Vec<PiecePlace>,
-    /// The number of the line that comes next.
+    /// The number of the next line.
     line: u32,
     line_breaks: u32,
     /// The instructions above that line: a bit for each, by arena index.
     above: Vec<u64>,
-    /// The operands of the instruction at hand as words and as pieces; kept to be used again.
+    /// The operands of the current instruction as words and as pieces; kept to reuse the allocation.
     words: Vec<u32>,
     pieces: Vec<Piece>,
 }
 
-/// What a reader of the text knows at this place: definitions further up, and no others.
+/// The definitions that a reader of the text knows here: those further up.
 struct SoFar<'a> {
     module: &'a Module,
     /// `None`: all definitions count.
@@ -265,7 +265,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The header, where it is asked for.
+    /// Prints the header, if it is enabled.
     fn begin(&mut self, options: &PrintOptions) {
         self.above = vec![0; self.module.arena_len().div_ceil(64)];
         if options.header {
@@ -307,7 +307,7 @@ impl<'a> Printer<'a> {
     /// Counts the lines of an instruction without keeping them.
     fn skip(&mut self, r: InstRef) {
         let inst = self.module.inst(r);
-        // Only strings have line breaks.
+        // Only strings contain line breaks.
         let may_break = |o: &Operand| o.id().is_none() && o.word().to_le_bytes().contains(&b'\n');
         if inst.operands.iter().any(may_break) && inst.op.plain_operands(inst.operands.len()).is_none() {
             let (text, pieces) = (self.out.len(), self.places.len());
@@ -318,7 +318,7 @@ impl<'a> Printer<'a> {
         self.end_line(r);
     }
 
-    /// Spaces, so that `=` and opcodes stand in columns.
+    /// Adds spaces, so that `=` and opcodes are aligned.
     fn indent(&mut self, inst: &Inst) {
         const SPACES: &str = "               ";
         let taken = match inst.result.filter(|_| inst.op.info().is_some()) {
@@ -334,7 +334,7 @@ impl<'a> Printer<'a> {
         self.out.push_str(&SPACES[..COLUMN.saturating_sub(taken)]);
     }
 
-    /// Appends one instruction. Answers `false` when it was printed as words altogether.
+    /// Appends one instruction. Returns `false` if it was printed as words altogether.
     fn inst(&mut self, inst: &Inst, in_order: bool) -> bool {
         let start = self.out.len();
         self.words.clear();
@@ -385,7 +385,7 @@ impl<'a> Printer<'a> {
         true
     }
 
-    /// Appends one operand; `false` (and anything appended) when that can't be done so that it reads back.
+    /// Appends one operand; returns `false` (with anything appended) if it would not parse to the same words.
     fn piece(&mut self, inst: &Inst, piece: Piece, in_order: bool) -> bool {
         let operand = inst.operands[piece.start];
         let word = operand.word();
@@ -458,7 +458,7 @@ impl<'a> Printer<'a> {
         true
     }
 
-    /// A string in quotes, if it is text and takes the words that a writer would give it.
+    /// Appends a string in quotes, if it is text with the words that a writer would give it.
     fn string(&mut self, piece: Piece) -> bool {
         let words = &self.words[piece.start..piece.start + piece.len];
         let Some((bytes, _)) = string_bytes(words.iter().copied()) else { return false };
@@ -476,7 +476,7 @@ impl<'a> Printer<'a> {
         true
     }
 
-    /// ` %12` or ` !0x0000000c`.
+    /// Appends ` %12` or ` !0x0000000c`.
     fn raw(&mut self, operand: Operand, word: usize, start: usize) {
         self.out.push(' ');
         self.places.push(PiecePlace { offset: (self.out.len() - start) as u32, word: word as u32 });
@@ -494,7 +494,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// `OpUnknown(5, 3) %1 !0x00000002`: the word count says where it ends, so nothing can run into it or out of it.
+    /// Appends `OpUnknown(5, 3) %1 !0x00000002`: the word count delimits the instruction.
     fn all_words(&mut self, inst: &Inst) {
         let start = self.out.len();
         let _ = write!(self.out, "OpUnknown({}, {})", inst.op.0, inst.word_count());
@@ -508,12 +508,12 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// How the instruction of an extended set is written.
+/// The form of an extended instruction's name.
 enum ExtName {
     Known(&'static str),
     /// The set has no table, or is non-semantic: those get new instructions without a new name.
     Number,
-    /// A set with a table in which the number is not.
+    /// The set has a table without the number.
     Missing,
 }
 

@@ -96,7 +96,7 @@ impl Verifier<'_> {
                     self.problem(7, r, format_args!("it has two values for the predecessor {parent}"));
                 }
                 Some(_) => {}
-                None => self.problem(7, r, format_args!("{parent} is no predecessor of its block")),
+                None => self.problem(7, r, format_args!("{parent} is not a predecessor of its block")),
             }
         }
         for (&p, _) in predecessors.iter().zip(seen).filter(|(_, seen)| !seen) {

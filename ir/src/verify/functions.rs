@@ -6,7 +6,7 @@ use crate::grammar::Op;
 use crate::module::{Block, Function, Id, Inst, InstRef};
 
 impl Verifier<'_> {
-    /// Checks what a function consists of.
+    /// Checks the parts of a function.
     pub(super) fn function(&mut self, function: &Function) {
         let module = self.module;
         let def = module.inst(function.def);
@@ -72,7 +72,7 @@ impl Verifier<'_> {
         let module = self.module;
         let Some((ret, params)) = self.signature_of(def) else {
             if let Some(ty) = def.id(1).filter(|t| self.def(*t).is_some_and(|i| i.op != Op::TypeFunction)) {
-                self.problem(13, function.def, format_args!("its type {ty} is no function type"));
+                self.problem(13, function.def, format_args!("its type {ty} is not a function type"));
             }
             return;
         };
@@ -114,7 +114,7 @@ impl Verifier<'_> {
         let Some(callee) = inst.id(0) else { return };
         let Some(def) = self.def(callee) else { return };
         if def.op != Op::Function {
-            self.problem(13, r, format_args!("{callee} is no function"));
+            self.problem(13, r, format_args!("{callee} is not a function"));
             return;
         }
         let Some((ret, params)) = self.signature_of(def) else { return };

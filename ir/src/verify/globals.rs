@@ -1,4 +1,4 @@
-//! Checks 11, 12, 14, 15 and 17: what stands outside functions.
+//! Checks 11, 12, 14, 15 and 17: instructions outside functions.
 
 use super::{Problem, Verifier};
 use crate::grammar::Op;
@@ -7,9 +7,9 @@ use crate::module::{Id, Inst, InstRef};
 use crate::section::Section;
 use crate::spv::StorageClass;
 
-/// Returns true if an opcode has its place outside functions only.
+/// Returns true if an opcode may only stand outside functions.
 pub(super) fn is_global_only(op: Op) -> bool {
-    // Nearly all that functions are made of; names and tables take longer.
+    // Nearly all instructions of functions; names and tables take longer.
     if is_body(op) {
         return false;
     }
@@ -18,7 +18,7 @@ pub(super) fn is_global_only(op: Op) -> bool {
     Section::of(op).is_some() && !both
 }
 
-/// Returns true if an opcode is one of the core from loads to returns, none of which stands outside functions.
+/// Returns true if an opcode is one of the core from loads to returns, none of which may stand outside functions.
 fn is_body(op: Op) -> bool {
     matches!(op.0, 61..=70 | 77..=255)
 }
@@ -82,7 +82,7 @@ impl Verifier<'_> {
                 for id in inst.ids() {
                     let pointer = |i: &Inst| matches!(i.op, Op::TypePointer | Op::TypeUntypedPointerKHR);
                     if self.def(id).is_some_and(|i| !pointer(i)) {
-                        self.problem(14, r, format_args!("{id} is no pointer type"));
+                        self.problem(14, r, format_args!("{id} is not a pointer type"));
                     }
                 }
             }
@@ -96,7 +96,7 @@ impl Verifier<'_> {
 
     fn must_be_type(&mut self, r: InstRef, id: Id, role: &str) {
         if self.def(id).is_some_and(|i| !i.op.is_type()) {
-            self.problem(12, r, format_args!("its {role} {id} is no type"));
+            self.problem(12, r, format_args!("its {role} {id} is not a type"));
         }
     }
 
@@ -104,7 +104,7 @@ impl Verifier<'_> {
         if let Some(function) = inst.id(1)
             && self.def(function).is_some_and(|i| i.op != Op::Function)
         {
-            self.problem(15, r, format_args!("{function} is no function"));
+            self.problem(15, r, format_args!("{function} is not a function"));
         }
         let Some((_, first)) = inst.string(2) else { return };
         let mut seen = FxHashSet::default();
@@ -116,7 +116,7 @@ impl Verifier<'_> {
             let variable = |i: &Inst| matches!(i.op, Op::Variable | Op::UntypedVariableKHR);
             let global = self.places.get(id).is_none_or(|p| p.function().is_none());
             if !global || self.def(id).is_some_and(|i| !variable(i)) {
-                self.problem(15, r, format_args!("{id} in its interface is no global variable"));
+                self.problem(15, r, format_args!("{id} in its interface is not a global variable"));
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Checks 1 to 4: ids, their definitions and uses.
 
-use super::{Place, Verifier, What};
+use super::{DefKind, Position, Verifier};
 use crate::cfg::Cfg;
 use crate::grammar::Op;
 use crate::hash::FxHashSet;
 use crate::module::{Function, Id, InstRef, Operand};
 use crate::uses::is_note;
 
-/// Where the walk over the module is.
+/// The position of the walk over the module.
 #[derive(Clone, Copy)]
 struct Here {
     at: u32,
@@ -16,7 +16,7 @@ struct Here {
 }
 
 impl Verifier<'_> {
-    /// Notes where everything is, and what opaque instructions may define.
+    /// Records the positions of instructions, and the ids that opaque instructions may define.
     pub(super) fn index(&mut self) {
         let mut listed = vec![false; self.module.arena_len()];
         let mut doubles = Vec::new();
@@ -30,9 +30,9 @@ impl Verifier<'_> {
                 v.maybe.extend(inst.operands.iter().filter_map(|o| Id::new(o.word())));
             }
             let Some(id) = inst.result else { return };
-            // A function can be named from everywhere.
+            // A function can be used anywhere.
             let function = here.function.filter(|_| inst.op != Op::Function);
-            let place = Place::new(r, inst.op, here.at, function, here.block);
+            let place = Position::new(r, inst.op, here.at, function, here.block);
             if v.places.get(id).is_some() {
                 v.problem(1, r, format_args!("{id} is defined twice"));
             } else {
@@ -73,7 +73,7 @@ impl Verifier<'_> {
         module.trailing.iter().for_each(|r| go(&mut here, *r));
     }
 
-    /// Checks every use of an id; `bounds`: against the header's bound, too.
+    /// Checks every use of an id; with `bounds`, against the header's bound, too.
     pub(super) fn uses(&mut self, cfgs: &[Cfg], bounds: bool) {
         let mut forward = FxHashSet::default();
         let bound = self.module.header.bound;
@@ -113,7 +113,7 @@ impl Verifier<'_> {
             }
             return;
         };
-        if def.what == What::Function {
+        if def.what == DefKind::Function {
             return;
         }
         let Some(function) = def.function() else {
@@ -135,7 +135,7 @@ impl Verifier<'_> {
             self.problem(4, r, format_args!("{id} belongs to {whose}"));
             return;
         }
-        if def.what == What::Label {
+        if def.what == DefKind::Label {
             let names_labels = match (inst.op, operand) {
                 (Op::Branch | Op::LoopMerge | Op::SelectionMerge, _) => true,
                 (Op::BranchConditional | Op::Switch, Some(i)) => i > 0,

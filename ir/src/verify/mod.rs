@@ -1,6 +1,6 @@
 //! Is a module well formed as IR? To be asked after every pass, in tests and under `--verify-each`.
 //!
-//! This is no SPIR-V validator: it knows nothing of capabilities, storage rules, Vulkan or what an operation asks of
+//! This is not a SPIR-V validator: it knows nothing of capabilities, storage rules, Vulkan or what an operation asks of
 //! its operands. It checks what every analysis and pass here takes for granted, and accepts every valid module:
 //!
 //!  1. Each id has one definition, which is listed and which [`Module::def`] gives; ids are below the bound; no
@@ -47,14 +47,14 @@ use crate::hash::FxHashSet;
 use crate::module::{Id, IdMap, Inst, InstRef, Module};
 use std::fmt;
 
-/// Something that makes a module ill-formed.
+/// A violation of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
     /// The instruction, if it is about one.
     pub inst: Option<InstRef>,
     /// Which of the numbered checks failed.
     pub check: u8,
-    /// What is wrong: names the instruction and the ids.
+    /// The message, which names the instruction and the ids.
     pub message: String,
 }
 
@@ -64,14 +64,14 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Checks a module; answers all that is wrong, in the order of the checks' passes over the module.
+/// Checks a module; returns all problems, in the order of the checks' passes over the module.
 pub fn verify(module: &Module) -> Result<(), Vec<Problem>> {
     check(module, true)
 }
 
-/// As [`verify`], for a module that [`crate::binary::read`] gave and that nothing has changed since: the reader has
-/// refused what checks 9 and 10 are about, and ids beyond the bound; they are left out. So are those about the types of
-/// values, 13 and 16. Gives the graphs that it made on the way, if they are all there.
+/// Like [`verify`], for a module that [`crate::binary::read`] returned and that has not changed since: the checks that
+/// the reader has done are left out (9, 10, and ids beyond the bound), and so are those of the types of values, 13 and
+/// 16. Returns the graphs that it made, if it made all of them.
 pub fn verify_read(module: &Module) -> Result<Cfgs, Vec<Problem>> {
     if let Some(graphs) = quick::fine(module) {
         return Ok(Cfgs::of(module, graphs));
@@ -98,12 +98,12 @@ fn check(module: &Module, all: bool) -> Result<(), Vec<Problem>> {
     if v.problems.is_empty() { Ok(()) } else { Err(v.problems) }
 }
 
-/// No function, or no block. Instead of an `Option`: there is a [`Place`] for every id.
+/// No function, or no block. Not an `Option`, since there is a [`Position`] for every id.
 const NOWHERE: u32 = u32::MAX;
 
-/// Where an instruction is.
+/// The position of an instruction.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Position {
     inst: InstRef,
     /// Running number in file order.
     at: u32,
@@ -111,26 +111,26 @@ struct Place {
     function: u32,
     /// The block; [`NOWHERE`] for parameters.
     block: u32,
-    what: What,
+    what: DefKind,
 }
 
-/// What an id stands for, as far as its uses depend on it: looked up here, not in the instruction, which is far away
-/// in memory.
+/// The kind of a definition, as far as its uses depend on it: stored here, since the instruction itself is far away in
+/// memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum What {
+enum DefKind {
     Function,
     Label,
     Other,
 }
 
-impl Place {
-    fn new(inst: InstRef, op: Op, at: u32, function: Option<u32>, block: Option<u32>) -> Place {
+impl Position {
+    fn new(inst: InstRef, op: Op, at: u32, function: Option<u32>, block: Option<u32>) -> Position {
         let what = match op {
-            Op::Function => What::Function,
-            Op::Label => What::Label,
-            _ => What::Other,
+            Op::Function => DefKind::Function,
+            Op::Label => DefKind::Label,
+            _ => DefKind::Other,
         };
-        Place { inst, at, function: function.unwrap_or(NOWHERE), block: block.unwrap_or(NOWHERE), what }
+        Position { inst, at, function: function.unwrap_or(NOWHERE), block: block.unwrap_or(NOWHERE), what }
     }
 
     fn function(self) -> Option<u32> {
@@ -146,8 +146,8 @@ struct Verifier<'a> {
     module: &'a Module,
     problems: Vec<Problem>,
     /// The first listed definition of each id.
-    places: IdMap<Place>,
-    /// What opaque instructions may define.
+    places: IdMap<Position>,
+    /// The ids that opaque instructions may define.
     maybe: FxHashSet<Id>,
 }
 
@@ -159,16 +159,16 @@ impl<'a> Verifier<'a> {
     }
 
     fn problem(&mut self, check: u8, inst: InstRef, what: impl fmt::Display) {
-        let message = format!("{}: {what}", Shown(self.module.inst(inst)));
+        let message = format!("{}: {what}", DisplayInst(self.module.inst(inst)));
         self.problems.push(Problem { inst: Some(inst), check, message });
     }
 
-    /// The instruction that defines an id, if it is listed.
+    /// Returns the instruction that defines an id, if it is listed.
     fn def(&self, id: Id) -> Option<&'a Inst> {
         self.places.get(id).map(|p| self.module.inst(p.inst))
     }
 
-    /// Returns true if an instruction has no meaning for the program: it may stand where order matters.
+    /// Returns true if an instruction is not executed, so that it may stand where order matters.
     fn is_aside(&self, inst: &Inst) -> bool {
         match inst.op {
             op if op.is_line() => true,
@@ -180,10 +180,10 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// An instruction as messages name it.
-struct Shown<'a>(&'a Inst);
+/// An instruction in a message.
+struct DisplayInst<'a>(&'a Inst);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for DisplayInst<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.result {
             Some(id) => write!(f, "{} {id}", self.0.op),

@@ -1,10 +1,10 @@
-//! Whether a module that was read is well-formed, in one walk. Nearly all modules are; where this says no, the numbered
-//! checks tell what is wrong, and may find that nothing is.
+//! Checks in one pass whether a module that was read is well-formed. Nearly all modules are. If this pass is not sure,
+//! the numbered checks find the problems, if there are any.
 //!
-//! What it rests on is looked at too: each instruction is listed once, in the order of the arena, so that its place
-//! there says whether it stands before another; and ids are defined by the instructions that the module's table names.
-//! What needs more than a look at an instruction and its operands' definitions - anything opaque, say - is left to the
-//! numbered checks. It knows nothing of the checks about the types of values, 13 and 16.
+//! It also checks its own assumptions: each instruction is listed once, in the order of the arena, so that the position
+//! there decides whether it stands before another; and the module's table has the right definitions of ids. Everything
+//! that needs more than an instruction and the definitions of its operands, such as opaque instructions, is left to the
+//! numbered checks. The checks of the types of values, 13 and 16, are not included.
 
 use super::globals::is_global_only;
 use super::ids::refers_forward;
@@ -16,7 +16,7 @@ use crate::section::Section;
 use crate::spv::StorageClass;
 use crate::uses::is_note;
 
-/// The graphs of all functions, if checks 1 to 8, 11, 12, 14, 15 and 17 find nothing, for sure.
+/// Returns the graphs of all functions, if checks 1 to 8, 11, 12, 14, 15 and 17 certainly find nothing.
 pub(super) fn fine(module: &Module) -> Option<Vec<Cfg>> {
     let first = module.functions.first().map_or(module.arena_len(), |f| f.insts().next().map_or(0, InstRef::index));
     let mut walk = Walk {
@@ -33,29 +33,29 @@ pub(super) fn fine(module: &Module) -> Option<Vec<Cfg>> {
     Some(walk.graphs)
 }
 
-/// The checks; `None` ends them, saying no.
+/// The checks; `None` ends them without a verdict.
 struct Walk<'a> {
     module: &'a Module,
-    /// How many instructions were met.
+    /// The number of instructions so far.
     at: usize,
-    /// Where the first function begins.
+    /// The position of the first function.
     body: usize,
-    /// The types that were met.
+    /// The types so far.
     types: IdSet,
-    /// What `OpTypeForwardPointer` names.
+    /// The ids of `OpTypeForwardPointer`.
     forward: Vec<Id>,
-    /// Sets of instructions that mean nothing to the program.
+    /// The instruction sets that are not executed.
     asides: Vec<Id>,
-    /// By place, from the function's first on, the block.
+    /// The block of each position, from the function's first on.
     block_of: Vec<u32>,
-    /// Of the functions that were met.
+    /// The graphs of the functions so far.
     graphs: Vec<Cfg>,
 }
 
 /// A function's body.
 struct Body<'a> {
     cfg: &'a Cfg,
-    /// The places of its first instruction, of its first block's first, and of what follows the blocks.
+    /// The positions of its first instruction, of the first in its first block, and of the first after its blocks.
     start: usize,
     blocks: usize,
     end: usize,
@@ -94,7 +94,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// The next instruction, if it is where it must be.
+    /// Moves to the next instruction, if it is where it must be.
     #[inline(always)]
     fn enter(&self, r: InstRef) -> Option<&'a Inst> {
         let inst = self.module.inst(r);
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
         Some(inst)
     }
 
-    /// The next instruction, which only says where in the source we are.
+    /// Moves to the next instruction, a source position.
     fn aside(&mut self, r: InstRef) -> Option<()> {
         let inst = self.enter(r)?;
         some(inst.op.is_line())?;
@@ -170,7 +170,7 @@ impl<'a> Walk<'a> {
         some(self.module.header.version < 0x0001_0400 || interface.windows(2).all(|w| w[0] != w[1]))
     }
 
-    /// The ids that an instruction outside functions uses.
+    /// Checks the ids that an instruction outside functions uses.
     fn global_uses(&self, inst: &Inst) -> Option<()> {
         if let Some(ty) = inst.ty {
             some(self.types.contains(ty))?;
@@ -260,7 +260,7 @@ impl<'a> Walk<'a> {
                     phis_over = true;
                 }
                 Op::Branch => {
-                    // Targets are labels of the function: else the graph has a problem.
+                    // Targets are labels of the function: otherwise the graph has a problem.
                     some(last)?;
                     self.at += 1;
                     continue;
@@ -298,7 +298,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Of an instruction in a function.
+    /// Checks the result type of an instruction in a function.
     fn result_type(&self, inst: &Inst) -> Option<()> {
         some(inst.ty.is_none_or(|ty| self.types.contains(ty)))
     }
@@ -307,7 +307,7 @@ impl<'a> Walk<'a> {
         inst.ids().try_for_each(|id| self.use_of(id, begin, b, body))
     }
 
-    /// A use in a block, the instructions of which begin at a place.
+    /// Checks a use in a block whose instructions begin at a position.
     fn use_of(&self, id: Id, begin: usize, b: usize, body: &Body) -> Option<()> {
         let def = self.module.def(id)?.index();
         // Globals, and what stands before it in the block.
@@ -317,7 +317,7 @@ impl<'a> Walk<'a> {
         self.value_of(id, def, body, |from| body.cfg.dominates(from, b) && (from != b || def < self.at))
     }
 
-    /// A value from elsewhere in the function, where the block that defines it `fits`; or a function.
+    /// Checks the use of a value from elsewhere in the function, if the block that defines it `fits`, or of a function.
     fn value_of(&self, id: Id, def: usize, body: &Body, fits: impl Fn(usize) -> bool) -> Option<()> {
         let op = self.def(id)?.op;
         if op == Op::Function {
@@ -354,7 +354,7 @@ mod tests {
     use crate::binary::read;
     use std::path::Path;
 
-    /// What compilers make needs no second look.
+    /// The output of compilers passes the quick check.
     #[test]
     fn kernels_are_fine_at_once() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/kernels");

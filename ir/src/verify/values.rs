@@ -25,13 +25,13 @@ impl Verifier<'_> {
         }
     }
 
-    /// What the pointer in an operand points to, if its type says so.
+    /// Returns the type behind the pointer in an operand, if the pointer is typed.
     fn pointee(&self, inst: &Inst, operand: usize) -> Option<Id> {
         let pointer = self.def(inst.id(operand)?)?.ty?;
         self.def(pointer).filter(|t| t.op == Op::TypePointer)?.id(1)
     }
 
-    /// The value must have this type, where both are known.
+    /// Requires a value to have this type, if both are known.
     fn has_type(&mut self, r: InstRef, value: Option<Id>, must: Option<Id>) {
         let (Some(value), Some(must)) = (value, must) else { return };
         let Some(def) = self.def(value) else { return };
@@ -39,7 +39,7 @@ impl Verifier<'_> {
             Some(ty) if ty == must => {}
             Some(ty) => self.problem(16, r, format_args!("{value} has type {ty}, and must have {must}")),
             None if def.opaque => {}
-            None => self.problem(16, r, format_args!("{value} is no value")),
+            None => self.problem(16, r, format_args!("{value} is not a value")),
         }
     }
 }

@@ -110,7 +110,8 @@ fn value_name(kind: &str, variant: String) -> String {
     }
 }
 
-/// Whose names extensions end in. An item that moves to another group or to the core keeps its old name as well.
+/// The groups whose names extensions end in. An item that moves to another group or to the core keeps its old name as
+/// well.
 const GROUPS: [&str; 12] =
     ["KHR", "EXT", "NV", "INTEL", "ALTERA", "ARM", "GOOGLE", "AMD", "AMDX", "QCOM", "NVX", "HUAWEI"];
 
@@ -273,16 +274,19 @@ fn write_shapes(out: &mut String, shapes: &Shapes) {
 /// `OpSpecConstantOp`, `OpSwitch`, `OpExtInstWithForwardRefsKHR`.
 const IRREGULAR: [u16; 6] = [12, 43, 50, 52, 251, 4433];
 
-/// What is asked of every instruction, so that it costs one access. See `Traits` in `src/grammar.rs`.
+/// Returns the traits of an instruction: the properties that are asked of every instruction, so that they cost one
+/// access. See `Traits` in `src/grammar.rs`.
 fn traits(op: u16, row: &OpRow) -> String {
     let kind = |i: usize| row.operands.get(i).map(|o| o.0.as_str());
     let has_type = kind(0) == Some("IdResultType");
     let has_result = kind(usize::from(has_type)) == Some("IdResult");
-    let is_type = row.name.starts_with("Type") && row.name != "TypeForwardPointer";
-    let is_constant = row.name.starts_with("Constant") || row.name.starts_with("SpecConstant");
-    let is_spec_constant = row.name.starts_with("SpecConstant");
+    let (class, _) = properties::of(op, &row.name);
+    let is_type = class == "Type" && row.name != "TypeForwardPointer";
+    let is_constant = class == "Constant";
+    // The names tell them apart: nothing else in the grammar does.
+    let is_spec_constant = is_constant && row.name.starts_with("Spec");
     let has_scopes = row.operands.iter().any(|o| matches!(o.0.as_str(), "IdScope" | "IdMemorySemantics"));
-    let is_atomic = row.name.starts_with("Atomic");
+    let is_atomic = class == "Atomic";
     let group = properties::group_operation(&row.name).map_or("None".to_owned(), |o| format!("Some(GroupOp::{o})"));
     let properties = properties::bits_of(op, &row.name);
     let rest = &row.operands[usize::from(has_type) + usize::from(has_result)..];
@@ -302,8 +306,8 @@ const OF_SUBGROUPS: [u32; 28] = [
     6220, 6228, 6229, 6230, 6236, 6400,
 ];
 
-/// Which invocations execute an instruction together: 0 each by itself, 1 those of the subgroup, 2 and more those of the scope
-/// that operand 2, 3, ... less 2 names. See `ExecutionScope` in `src/grammar.rs`.
+/// Returns the invocations that execute an instruction together: 0 each by itself, 1 those of the subgroup, 2 and more
+/// those of the scope that operand 2, 3, ... less 2 names. See `ExecutionScope` in `src/grammar.rs`.
 fn execution(row: &OpRow, rest: &[(String, char)]) -> usize {
     let scopes = || rest.iter().enumerate().filter(|(_, o)| o.0 == "IdScope").map(|(i, _)| i);
     // Atomic operations and memory barriers have a scope of memory with its semantics; control barriers have one of execution first.
@@ -323,8 +327,8 @@ fn execution(row: &OpRow, rest: &[(String, char)]) -> usize {
 /// Never plain: at least one word, and at most none.
 const NOT_PLAIN: (u8, u8, u8, u8) = (1, 0, 1, 255);
 
-/// How many words of operands there must at least and may at most be (255: any number), in steps of how many, so that
-/// those before the last number returned are ids and the others literals, a word each.
+/// Returns the least and the greatest number of words of operands (255: any number), the step between allowed numbers,
+/// and the number of leading words that are ids; the others are literals of one word each.
 fn plain(shapes: &[(String, char)]) -> (u8, u8, u8, u8) {
     let (mut least, mut most, mut ids) = (0, 0, 255);
     for (i, (kind, quantifier)) in shapes.iter().enumerate() {
@@ -407,7 +411,7 @@ fn tables() -> String {
          use super::{Class, Effects, Enumerant, ExtInstInfo, GroupOp, Op, OpInfo, Properties, Quantifier, Traits};\n\
          use crate::spv::Capability as C;\n\n",
     );
-    out.push_str("/// What an operand is, by its name in the SPIR-V grammar.\n");
+    out.push_str("/// The kind of an operand, by its name in the SPIR-V grammar.\n");
     out.push_str("#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]\npub enum Kind {\n");
     for k in &kinds {
         let _ = writeln!(out, "    /// `{k}`.\n    {k},");
@@ -425,7 +429,7 @@ fn tables() -> String {
     for k in enums.keys() {
         let _ = writeln!(out, "            Kind::{k} => Some({}),", k.to_uppercase());
     }
-    out.push_str("            _ => None,\n        }\n    }\n\n    /// Whether values of this kind are masks: any number of enumerants or-ed together.\n");
+    out.push_str("            _ => None,\n        }\n    }\n\n    /// Returns true if values of this kind are masks: any number of enumerants or-ed together.\n");
     out.push_str("    pub const fn is_mask(self) -> bool {\n        matches!(self, ");
     let masks: Vec<_> = enums.iter().filter(|(_, (mask, _))| *mask).map(|(k, _)| format!("Kind::{k}")).collect();
     let _ = writeln!(out, "{})\n    }}\n}}\n", masks.join(" | "));
@@ -565,7 +569,7 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    /// What is checked in is what the generator writes.
+    /// The tables that are checked in are those that the generator writes.
     #[test]
     fn tables_are_current() {
         for (name, text) in super::files() {

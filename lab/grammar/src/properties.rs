@@ -12,7 +12,7 @@ const BARRIER: u8 = 4;
 const EXCHANGES: u8 = 8;
 const CONTROL: u8 = 16;
 const CALLS: u8 = 32;
-/// What an instruction may do of which nothing more is known.
+/// The effects of an instruction whose effects are unknown.
 const ANYTHING: u8 = READS | WRITES | EXCHANGES | CONTROL | CALLS;
 
 /// A class, what its instructions do, and their opcodes.
@@ -257,6 +257,32 @@ const PROPERTIES: &[Property] = &[
     ),
     // No operand can be a pointer to a variable.
     ("TAKES_NO_POINTER", &[109..=116, 118..=119, 126..=168, 170..=205, 246..=253]),
+    // What computes each component of a vector from the same component of the operands, for numbers and truth values.
+    ("COMPONENTWISE", &[109..=119, 124..=124, 126..=141, 164..=191, 194..=205]),
+    // What ends the invocation: OpKill, OpTerminateInvocation, OpIgnoreIntersectionKHR, OpTerminateRayKHR.
+    ("ENDS_INVOCATION", &[252..=252, 4416..=4416, 4448..=4449]),
+    // What makes pointers with Logical addressing: variables, chains, parameters, copies, texel and buffer pointers.
+    ("LOGICAL_POINTER", &[55..=55, 59..=60, 65..=66, 83..=83, 4418..=4420, 5119..=5119, 5398..=5398]),
+    // What does so with variable pointers only: null, calls, loads, chains into elements, selections, phis.
+    ("VARIABLE_POINTER", &[46..=46, 57..=57, 61..=61, 67..=67, 169..=169, 245..=245, 4423..=4424]),
+    // What values of every type may be operands or results of.
+    (
+        "ANY_TYPE",
+        &[
+            1..=1,
+            54..=55,
+            57..=57,
+            59..=59,
+            61..=62,
+            80..=80,
+            83..=83,
+            245..=245,
+            254..=254,
+            4463..=4463,
+            5601..=5601,
+            5611..=5611,
+        ],
+    ),
     // Reads of images that are sampled, fetched from or gathered from.
     ("IMAGE_SAMPLE", &[87..=97, 314..=315, 4480..=4480]),
     // Derivatives, and what takes them for a level of detail.
@@ -275,7 +301,7 @@ pub(super) fn properties() -> impl Iterator<Item = &'static str> {
 ///
 /// # Panics
 ///
-/// Where the name says what no row does.
+/// If the name implies a property that no row has.
 pub(super) fn bits_of(op: u16, name: &str) -> u32 {
     let has = |p: &Property| p.1.iter().any(|r| r.contains(&op));
     let named = |property: &str| PROPERTIES.iter().any(|p| p.0 == property && has(p));
@@ -353,7 +379,7 @@ const OTHER_OF_GROUPS: [&str; 7] = [
 ///
 /// # Panics
 ///
-/// Where an instruction has the name of one and is none that is known.
+/// If an instruction has the name of a group operation that is not known.
 pub(super) fn group_operation(name: &str) -> Option<&'static str> {
     let rest = name.strip_prefix("GroupNonUniform").or_else(|| name.strip_prefix("Group"));
     let rest = rest.or_else(|| name.strip_prefix("Subgroup"))?;
@@ -369,7 +395,7 @@ pub(super) fn group_operation(name: &str) -> Option<&'static str> {
 ///
 /// # Panics
 ///
-/// Where no row names the opcode, or more than one does.
+/// If no row names the opcode, or more than one does.
 pub(super) fn of(op: u16, name: &str) -> (&'static str, u8) {
     let mut rows = ROWS.iter().filter(|(_, _, ranges)| ranges.iter().any(|r| r.contains(&op)));
     let row = rows.next().unwrap_or_else(|| panic!("properties: no row has opcode {op} (Op{name})"));

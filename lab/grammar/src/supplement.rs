@@ -1,6 +1,6 @@
-//! What the grammar of rspirv 0.13 (SPIR-V SDK 1.4.341) lacks. Numbers from the SPIR-V registry and headers as of
-//! 2026-08; where an item is shipped in tools but not published, the row says so. A row goes away when the table that
-//! it supplements learns it: the generator refuses a row that rspirv already has.
+//! Items that the grammar of rspirv 0.13 (SPIR-V SDK 1.4.341) lacks. Numbers are from the SPIR-V registry and headers
+//! as of 2026-08; rows for items that tools ship but the registry lacks say so. A row is removed when rspirv learns its
+//! item: the generator refuses a row that rspirv already has.
 
 /// Operand kind and quantifier (`""` one, `"?"` optional, `"*"` any number).
 pub(super) type Shape = (&'static str, &'static str);

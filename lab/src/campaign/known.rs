@@ -1,4 +1,4 @@
-//! What drivers are known to get wrong, by what a module looks like. `docs/drivers.md` has the evidence.
+//! The known faults of drivers, recognized by the modules that show them. `docs/drivers.md` has the evidence.
 
 use coop_ir::constant::Constants;
 use coop_ir::types::{Scalar, coop_mat_of};
@@ -11,10 +11,10 @@ const PRIVATE: u32 = 6;
 /// The bit of memory operands.
 const NONTEMPORAL: u32 = 4;
 
-/// What a driver is known to get wrong: a part of its name, whether a module has it, and what it is.
+/// A known fault: a part of the driver's name, a predicate on modules, and a description.
 type Known = (&'static str, fn(&Module, &Constants) -> bool, &'static str);
 
-/// What such modules do is not compared, nor are they run.
+/// Faults for which modules are neither run nor compared.
 const WRONG: &[Known] = &[
     ("", has_constant_length, "known: drivers end at OpSpecConstantOp with the length of a matrix"),
     ("", selects_matrices, "known: drivers need not take OpSelect of matrices"),
@@ -46,19 +46,19 @@ const WRONG: &[Known] = &[
     ),
 ];
 
-/// What may end a driver's compiler, but mostly does not: it is no reason until that has happened.
+/// Faults that may crash a driver's compiler, but mostly do not: they are a reason only where that has happened.
 const ENDS: &[Known] = &[(
     "llvmpipe",
     loads_in_vain,
     "known: column-major loads of another type's memory that only dead code uses end llvmpipe's compiler",
 )];
 
-/// What the driver of a device is known to get wrong in a module.
+/// Returns the known fault of a device's driver that a module shows, if any.
 pub(super) fn is_wrong(module: &Module, constants: &Constants, device: &str) -> Option<&'static str> {
     find(WRONG, module, constants, device)
 }
 
-/// Why the driver of a device may have ended at a module.
+/// Returns the reason why the driver of a device may have crashed at a module.
 pub(super) fn may_end(module: &Module, constants: &Constants, device: &str) -> Option<&'static str> {
     find(ENDS, module, constants, device)
 }
@@ -252,7 +252,7 @@ mod tests {
     use coop_exec::Case;
     use std::path::Path;
 
-    /// Of each module that shows what is wrong, why it is not run.
+    /// Modules that show faults are recognized.
     #[test]
     fn modules_that_show_it_are_known() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/drivers");
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// What an NVIDIA GPU loads wrongly, and what is close to it.
+    /// Loads that an NVIDIA GPU gets wrong, and similar ones that it does not.
     #[test]
     fn factors_of_workgroups_in_steps_are_known() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/drivers/nvidia/workgroup-step.spvasm");
@@ -306,7 +306,7 @@ mod tests {
         }
     }
 
-    /// What an NVIDIA GPU does not take, and what it takes instead: the same module lowered to its own matrices.
+    /// A module that an NVIDIA GPU does not take, and one that it takes: the same lowered to its own matrices.
     #[test]
     fn strides_that_are_read_are_narrow_when_lowered() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/drivers/nvidia/stride-read.spvasm");
@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    /// What is close to it, but not it.
+    /// Modules that are similar but do not show the fault.
     #[test]
     fn modules_without_it_are_not() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/drivers");

@@ -1,9 +1,9 @@
-//! Generated modules, each in every way that it can be run, with results compared: by the interpreter with elements in
-//! several places, on a device as they are, and lowered for every target, by the interpreter and on the device.
+//! Runs generated modules in every way that they can be run, and compares the results: by the interpreter with several
+//! placements of elements, on a device as they are, and lowered for every target, by the interpreter and on the device.
 //!
-//! Outputs are compared bit by bit (zeros of different signs are the same). Whatever is not as it should be is a
-//! [`Trouble`]; [`shrink`] finds less entropy that still makes trouble of the same class, [`reduce`] fewer instructions.
-//! What a device does not have, and what a lowering refuses, is counted with the reason.
+//! Outputs are compared bit by bit (zeros of different signs are the same). Every failure is a [`Trouble`]; [`shrink`]
+//! finds less entropy that still gives trouble of the same class, [`reduce`] fewer instructions. Features that a device
+//! lacks and refusals of lowerings are counted with the reason.
 
 mod can;
 mod known;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use crate::generator::{Dialect, Generated, Profile, generate};
+use crate::generator::{Dialect, Generated, GeneratorProfile, generate};
 use coop_exec::facts::Facts;
 use coop_exec::interp::{Config, Interpreted, MulAddMode, Placement};
 use coop_exec::opencl::OpenClExecutor;
@@ -32,10 +32,10 @@ pub use score::{Score, Scores, UNBROKEN, device_rules, score, score_device};
 pub use shrink::{keep, reduce, shrink};
 pub use tally::{Counts, Row, Tally};
 
-/// What is wrong with a generated module, or with what runs it.
+/// A failure of a generated module, or of a tool that runs it.
 #[derive(Clone, Debug)]
 pub struct Trouble {
-    /// What it is like: shrinking keeps it.
+    /// The class of the failure, which shrinking keeps.
     pub class: String,
     /// All of it.
     pub message: String,
@@ -43,13 +43,13 @@ pub struct Trouble {
     pub modules: Vec<(String, Module)>,
 }
 
-/// What spirv-val goes by.
+/// The environment of spirv-val.
 const VULKAN: &str = "vulkan1.4";
 
-/// What classes of trouble end with when the device did not answer in time.
+/// The end of the class of a failure where the device did not answer in time.
 const TIMEOUT: &str = "too slow";
 
-/// What classes of trouble end with when the driver made no pipeline.
+/// The end of the class of a failure where the driver made no pipeline.
 const UNCOMPILED: &str = "not compiled by the driver";
 
 impl Trouble {
@@ -71,7 +71,7 @@ pub fn entropy(seed: u64, most: usize) -> Vec<u8> {
     (0..len.min(most)).map(|_| random.bits() as u8).collect()
 }
 
-/// Whoever runs modules.
+/// The tools and options for running modules.
 pub struct Differential<'a, 'v> {
     /// Runs originals where it can, and lowered modules.
     pub device: Option<&'a VulkanExecutor<'v>>,
@@ -83,10 +83,10 @@ pub struct Differential<'a, 'v> {
     pub interpret: bool,
     /// With how many placements of elements it runs originals: 3 at most.
     pub placements: usize,
-    /// What modules are lowered to.
+    /// The targets of the lowering.
     pub targets: Vec<Target>,
-    /// The device that matrices are cut for; if none is given, that which runs them, or lavapipe.
-    pub cut_for: Option<&'a coop_device::Profile>,
+    /// The device whose tile shapes the lowering targets; by default the one that runs the modules, or lavapipe.
+    pub tile_profile: Option<&'a coop_device::Profile>,
     /// Looks at every module as well: spirv-val.
     pub validator: Option<&'a Path>,
 }
@@ -95,14 +95,14 @@ pub struct Differential<'a, 'v> {
 static LAVAPIPE: LazyLock<Option<coop_device::Profile>> =
     LazyLock::new(|| coop_device::Profile::builtin("mesa-lavapipe"));
 
-/// What matrices of kernels are cut for.
+/// The profile whose tile shapes the lowering of kernels targets.
 static INTEL: LazyLock<Option<coop_device::Profile>> =
     LazyLock::new(|| coop_device::Profile::builtin("intel-opencl-gpu"));
 
 /// A module as it is, or lowered.
 #[derive(Clone, Copy)]
 struct Form {
-    /// How: target, what lanes are, and of how many a subgroup is.
+    /// The target and lanes of the lowering.
     lowered: Option<(Target, Lanes)>,
     size: u32,
 }
@@ -126,7 +126,7 @@ impl Form {
 
 /// One module's runs.
 struct Session<'a> {
-    profile: Profile,
+    profile: GeneratorProfile,
     case: &'a Case,
     row: &'a mut Row,
     /// The first outcome, with whose it is.
@@ -155,7 +155,13 @@ impl Session<'_> {
 
 impl Differential<'_, '_> {
     /// Runs a module in every way; `salt` chooses among ways where there are many.
-    pub fn check(&self, profile: Profile, made: &Generated, salt: u64, tally: &mut Tally) -> Result<(), Box<Trouble>> {
+    pub fn check(
+        &self,
+        profile: GeneratorProfile,
+        made: &Generated,
+        salt: u64,
+        tally: &mut Tally,
+    ) -> Result<(), Box<Trouble>> {
         for (k, n) in &made.made {
             *tally.made.entry((*k).to_owned()).or_default() += u64::from(*n);
         }
@@ -171,7 +177,7 @@ impl Differential<'_, '_> {
     /// Runs a module with a case in every way that the profile has.
     pub fn check_case(
         &self,
-        profile: Profile,
+        profile: GeneratorProfile,
         module: &Module,
         case: &Case,
         salt: u64,
@@ -225,8 +231,8 @@ impl Differential<'_, '_> {
         self.device.map_or(8, |d| d.profile().limits.subgroup_size)
     }
 
-    /// How to lower for a target: one way, which `salt` chooses.
-    fn forms(&self, profile: Profile, target: Target, salt: u64, one_subgroup: bool) -> Vec<Form> {
+    /// Returns a form of lowering for a target, which `salt` selects.
+    fn forms(&self, profile: GeneratorProfile, target: Target, salt: u64, one_subgroup: bool) -> Vec<Form> {
         let lanes = profile.lanes();
         if profile.dialect == Dialect::Kernel && target == Target::Scalar {
             // pocl's subgroups are as wide as workgroups; rusticl has a size of its own, and Intel's compiler crashes on some.
@@ -312,7 +318,7 @@ impl Differential<'_, '_> {
         }
         let usual = if dialect == Dialect::Kernel { &INTEL } else { &LAVAPIPE };
         let own = || self.device.map(|d| d.profile().clone()).or_else(|| (*usual).clone());
-        let profile = self.cut_for.cloned().or_else(own)?;
+        let profile = self.tile_profile.cloned().or_else(own)?;
         Some(if target == Target::Ext { profile.with_maintenance1() } else { profile })
     }
 
@@ -326,7 +332,7 @@ impl Differential<'_, '_> {
         self.interpreted_in(s, module, form, placement, form.size)
     }
 
-    /// The same on a device with subgroups of another size.
+    /// Interprets on a device with another subgroup size.
     fn interpreted_in(
         &self,
         s: &mut Session<'_>,
@@ -468,7 +474,7 @@ impl Differential<'_, '_> {
         Err(Box::new(Trouble { class: format!("{name} differs"), message, modules: s.modules.clone() }))
     }
 
-    /// What spirv-val says against a module that is not lowered.
+    /// Checks a module that is not lowered with spirv-val.
     fn external(&self, module: &Module) -> Result<(), String> {
         // It does not know SPV_INTEL_joint_matrix, and rejects OpSelect of matrices, which the text allows.
         let selects = known::selects_matrices(module, &Constants::new(module, &Specialization::new()));
@@ -485,14 +491,14 @@ impl Differential<'_, '_> {
 }
 
 /// Returns true if the workgroups of a kernel are single subgroups.
-fn one_subgroup(profile: Profile, module: &Module, case: &Case) -> bool {
+fn one_subgroup(profile: GeneratorProfile, module: &Module, case: &Case) -> bool {
     let facts = Facts::new(module, &case.specialization().unwrap_or_default());
     let said = facts.entries.first().and_then(|e| e.local_size.iter().map(|c| c.value()).product::<Option<u64>>());
     let given = case.local_size.map(|size| size.iter().map(|n| u64::from(*n)).product());
     given.or(said) == Some(u64::from(profile.lanes()))
 }
 
-/// What spirv-val says against a module for an environment.
+/// Checks a module with spirv-val for an environment.
 fn spirv_val(tool: &Path, module: &Module, environment: &str) -> Result<(), String> {
     use std::io::Write;
     use std::process::{Command, Stdio};
@@ -510,14 +516,14 @@ fn spirv_val(tool: &Path, module: &Module, environment: &str) -> Result<(), Stri
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
 }
 
-/// Why the driver of a device may have ended at a module, if it is known to do so at modules of the kind.
+/// Returns the known reason why the driver of a device may have crashed at a module, if any.
 pub fn may_end(module: &Module, spec: &Specialization, device: &str) -> Option<&'static str> {
     known::may_end(module, &Constants::new(module, spec), device)
 }
 
-/// The same of what a module becomes for a target on that device.
+/// Like [`may_end`], for a module lowered for a target.
 pub fn may_end_lowered(
-    profile: Profile,
+    profile: GeneratorProfile,
     module: &Module,
     spec: &Specialization,
     target: Target,
@@ -538,7 +544,7 @@ fn validate(module: &Module, case: &Case) -> Result<(), String> {
     if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }
 }
 
-/// What chooses among ways to run the module of a seed.
+/// Returns the random number that selects among the ways to run the module of a seed.
 pub fn salt(seed: u64) -> u64 {
     Random::new(seed ^ 0x5a17).bits() >> 8
 }
@@ -548,7 +554,7 @@ pub fn salt(seed: u64) -> u64 {
 pub fn try_seed(
     differential: &Differential<'_, '_>,
     (seed, bytes): (u64, &[u8]),
-    profile: Profile,
+    profile: GeneratorProfile,
     folder: Option<(&Path, u32)>,
     tally: &mut Tally,
 ) -> Result<(), Box<Trouble>> {

@@ -1,11 +1,9 @@
-//! How many broken rules coopcheck finds, and how many of the broken modules spirv-val refuses.
+//! Counts the broken rules that coopcheck finds, and the broken modules that spirv-val refuses.
 
 use super::entropy;
 use crate::generator::mutate::{Mutator, mutators};
-use crate::generator::{Dialect, Limits, Profile, generate_fixed};
-use coop_device::{
-    ApiVersion, ComponentType, Feature, MatrixProperties, Profile as Device, Requirement, capability_requirement,
-};
+use crate::generator::{Dialect, GeneratorProfile, Limits, generate_fixed};
+use coop_device::{ApiVersion, ComponentType, Feature, MatrixProperties, Profile, Requirement, capability_requirement};
 use coop_exec::random::Random;
 use coop_ir::{Module, binary, text};
 use coop_validate::{Level, Options, RULES};
@@ -41,40 +39,40 @@ pub fn device_rules() -> impl Iterator<Item = &'static str> {
     LESS.iter().map(|l| l.0)
 }
 
-/// What became of the modules in which a rule was broken.
+/// The result for the modules in which a rule was broken.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
-    /// How many there were.
+    /// The number of modules.
     pub broken: u64,
     /// In how many coopcheck reported that rule.
     pub found: u64,
     /// In how many of these it reported no other rule's error.
     pub alone: u64,
-    /// How many spirv-val was asked about, and refused.
+    /// The numbers of modules that spirv-val checked and that it refused.
     pub external: [u64; 2],
-    /// What was reported instead, where the rule was not.
+    /// The rules that were reported where the broken one was not.
     pub instead: BTreeMap<String, u64>,
     /// A module in which the rule was not found.
     pub missed: Option<Box<Module>>,
 }
 
-/// What is said about modules in which nothing was broken.
+/// The findings for modules in which nothing was broken.
 #[derive(Clone, Debug, Default)]
 pub struct Valid {
-    /// How many there were.
+    /// The number of modules.
     pub modules: u64,
     /// In how many of them coopcheck reported which rule at which level.
     pub reported: BTreeMap<(Level, &'static str), u64>,
-    /// How many spirv-val was asked about, and refused.
+    /// The numbers of modules that spirv-val checked and that it refused.
     pub external: [u64; 2],
 }
 
 /// The scores by rule.
 #[derive(Clone, Debug, Default)]
 pub struct Scores {
-    /// By rule.
+    /// The scores by rule.
     pub rules: BTreeMap<&'static str, Score>,
-    /// Of the modules before anything was broken.
+    /// The findings in modules before anything was broken.
     pub valid: Valid,
 }
 
@@ -101,7 +99,7 @@ impl Scores {
         (sum(|s| s.broken), sum(|s| s.found))
     }
 
-    /// What is said about valid modules, in a line.
+    /// Returns the findings for valid modules, in a line.
     fn alarms(&self) -> String {
         let reported = self.valid.reported.iter().filter(|((level, _), _)| *level > Level::Note);
         let reported: Vec<String> = reported.map(|((level, rule), n)| format!("{level} {rule} {n}")).collect();
@@ -202,7 +200,7 @@ impl Scores {
 /// Breaks the rules of a generated module, each once, and asks coopcheck (and spirv-val, which gets one in `each`).
 pub fn score(dialect: Dialect, seed: u64, validator: Option<(&Path, u64)>, only: Option<&str>, scores: &mut Scores) {
     let bytes = entropy(seed, 400);
-    let base = generate_fixed(Profile::any(dialect), &bytes).module;
+    let base = generate_fixed(GeneratorProfile::any(dialect), &bytes).module;
     let said = reported(&base);
     scores.valid.modules += 1;
     said.iter().for_each(|(rule, level)| *scores.valid.reported.entry((*level, *rule)).or_default() += 1);
@@ -228,10 +226,10 @@ pub fn score(dialect: Dialect, seed: u64, validator: Option<(&Path, u64)>, only:
 
 /// Takes from a device what a module needs, once for each rule about devices, and asks coopcheck.
 pub fn score_device(dialect: Dialect, seed: u64, only: Option<&str>, scores: &mut Scores) {
-    let profile = Profile { dialect, limits: Limits::Lavapipe };
+    let profile = GeneratorProfile { dialect, limits: Limits::Lavapipe };
     let base = generate_fixed(profile, &entropy(seed, 300)).module;
-    let Some(device) = Device::builtin("mesa-lavapipe") else { return };
-    let ask = |device: Device| {
+    let Some(device) = Profile::builtin("mesa-lavapipe") else { return };
+    let ask = |device: Profile| {
         let mut options = Options::default();
         let on = coop_validate::Device { subgroup_size: Some(8), ..coop_validate::Device::new(device) };
         options.device = Some(std::sync::Arc::new(on));
@@ -260,8 +258,8 @@ pub fn score_device(dialect: Dialect, seed: u64, only: Option<&str>, scores: &mu
     }
 }
 
-/// What is taken from a device: whether that is something that the module needs.
-type Less = fn(&mut Device, &Module, &mut Random) -> bool;
+/// Takes a feature from a device; returns true if the module needs it.
+type Less = fn(&mut Profile, &Module, &mut Random) -> bool;
 
 const LESS: &[(&str, Less)] = &[
     ("device-capability", |d, m, random| {

@@ -1,7 +1,7 @@
 //! Making what fails small: less entropy, then fewer instructions; and keeping it.
 
 use super::Trouble;
-use crate::generator::{Generated, Profile};
+use crate::generator::{Generated, GeneratorProfile};
 use coop_ir::hash::FxHashSet;
 use coop_ir::{Id, InstRef, Module, Op, Operand, binary, text};
 use std::path::Path;
@@ -232,7 +232,7 @@ const fn spirv_builtin() -> u32 {
 /// Writes what is needed to see the trouble again.
 pub fn keep(
     folder: &Path,
-    profile: Profile,
+    profile: GeneratorProfile,
     made: &Generated,
     entropy: &[u8],
     trouble: &Trouble,

@@ -1,4 +1,4 @@
-//! How much was done: by profile, how many modules ran where, and what became of the others.
+//! The counts of a campaign by profile: the modules that ran in each place, and the fate of the others.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,33 +6,33 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Numbers by name.
 pub type Counts = BTreeMap<String, u64>;
 
-/// What was done with the modules of one profile.
+/// The counts for the modules of one profile.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// Modules.
     pub modules: u64,
     /// Processor time, in seconds, added over all jobs.
     pub seconds: f64,
-    /// The same by what it went into.
+    /// The time by activity.
     pub spent: BTreeMap<String, f64>,
     /// Runs, by what ran where.
     pub runs: Counts,
-    /// What was not run where it should have been, by what, where and why.
+    /// Runs that were skipped, by form, place and reason.
     pub skipped: Counts,
-    /// How many modules were lowered, by target.
+    /// The number of lowered modules, by target.
     pub lowered: Counts,
-    /// What a lowering refused, by target and rule.
+    /// Refusals of the lowering, by target and rule.
     pub refused: Counts,
-    /// What went wrong, by class.
+    /// Failures, by class.
     pub failed: Counts,
 }
 
-/// How much was done, by profile.
+/// The counts of a campaign, by profile.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// By profile.
+    /// The counts by profile.
     pub rows: BTreeMap<String, Row>,
-    /// How often which constructs were made.
+    /// The number of each construct that was made.
     pub made: Counts,
 }
 
@@ -64,7 +64,7 @@ impl Row {
         add(&mut self.failed, &other.failed);
     }
 
-    /// Says what seconds went into.
+    /// Adds time to an activity.
     pub fn spend(&mut self, what: &str, seconds: f64) {
         *self.spent.entry(what.to_owned()).or_default() += seconds;
     }
@@ -103,7 +103,7 @@ impl Tally {
         json!({ "rows": rows, "made": self.made })
     }
 
-    /// What another process wrote; what is missing counts as nothing.
+    /// Reads the counts that another process wrote. Missing ones are 0.
     pub fn from_json(value: &Value) -> Tally {
         let row = |v: &Value| Row {
             modules: v["modules"].as_u64().unwrap_or(0),
@@ -163,7 +163,8 @@ impl Tally {
         out
     }
 
-    /// What became of the modules of each profile, by target: a line for whoever ran them. Nothing, if nothing was lowered.
+    /// Returns the results of the modules of each profile by target: a line for each place that ran them. Empty if
+    /// nothing was lowered.
     fn targets(&self) -> Vec<Vec<String>> {
         let mut lines = Vec::new();
         for (profile, row) in &self.rows {

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use coop_exec::opencl::OpenClExecutor;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, OpenCl, Vulkan};
-use coop_lab::generator::{Dialect, Limits, Profile, generate};
+use coop_lab::generator::{Dialect, GeneratorProfile, Limits, generate};
 
 use coop_cli::Status;
 use coop_cli::args::{MOST_ENTROPY, MOST_JOBS, MOST_SECONDS, TargetArg, whole};
@@ -25,7 +25,7 @@ use coop_lab::campaign::{
 /// The exit status of a process whose device did not answer in time.
 const GIVEN_UP: i32 = 102;
 
-/// Who runs modules.
+/// A place to run modules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Where {
     /// The reference interpreter
@@ -36,19 +36,19 @@ enum Where {
     Opencl,
 }
 
-/// What modules keep to.
+/// The limits that modules keep to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum LimitsArg {
-    /// Of each in turn: what the device runs, if there is one; what can be lowered to tiles, if that is asked for; and
-    /// the specification only
+    /// Each in turn: the limits of the device, if there is one; modules that can be lowered to tiles, if that is asked
+    /// for; the specification's limits only
     Auto,
     /// The specification only
     Any,
     /// Types and sizes that can be lowered to matrices of 8 x 8 x 8
     Tiles,
-    /// What lavapipe runs
+    /// The limits of lavapipe
     Lavapipe,
-    /// What an NVIDIA GPU runs
+    /// The limits of an NVIDIA GPU
     Nvidia,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Campaign {
     /// Instructions that modules have, each dialect in its turn: khr, nv2 and so on, or all; kernel makes kernels of OpenCL
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "khr")]
     dialect: Vec<String>,
-    /// How many modules of each dialect: one that is named twice has twice as many
+    /// The number of modules of each dialect; a dialect that is named twice has twice as many
     #[arg(long, value_name = "N", default_value_t = 1000)]
     count: u64,
     /// The seed of the first; each module has the next
@@ -69,7 +69,7 @@ pub(crate) struct Campaign {
     /// Threads that share the work, or processes where there is a device
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1, MOST_JOBS))]
     jobs: u64,
-    /// Who runs them
+    /// The places to run them
     #[arg(long, value_enum, value_delimiter = ',', default_value = "interp,vulkan")]
     on: Vec<Where>,
     /// With how many placements of elements the interpreter runs them as they are, 1 to 3
@@ -81,13 +81,13 @@ pub(crate) struct Campaign {
     /// Ask the driver for pipelines without optimisation, which some make sooner
     #[arg(long)]
     unoptimized: bool,
-    /// What they are lowered to; none with an empty word
+    /// The targets of the lowering; an empty string means none
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "scalar")]
     target: Vec<String>,
-    /// A built-in profile of the device that matrices are cut for; else the device itself, or lavapipe
+    /// The built-in profile whose tile shapes the lowering targets; by default that of the device, or of lavapipe
     #[arg(long, value_name = "NAME")]
-    cut_for: Option<String>,
-    /// What modules keep to
+    tile_profile: Option<String>,
+    /// The limits that modules keep to
     #[arg(long, value_enum, default_value = "auto")]
     limits: LimitsArg,
     /// Keep what fails here, shrunk
@@ -96,7 +96,7 @@ pub(crate) struct Campaign {
     /// Begin no module after so many seconds
     #[arg(long, value_name = "SECONDS")]
     most_seconds: Option<u64>,
-    /// How often to try to make what fails smaller, in each of two ways
+    /// The number of attempts to shrink a failing module, in each of two ways
     #[arg(long, value_name = "TRIES", default_value_t = 400)]
     shrink: u32,
     /// Ask spirv-val about every module too
@@ -113,19 +113,19 @@ pub(crate) struct Campaign {
     again: Option<PathBuf>,
     /// The profile that it is of: khr, nv2-lavapipe and so on
     #[arg(long, value_name = "NAME", value_parser = profile_named)]
-    profile: Option<Profile>,
-    /// Which of the jobs this process is, and the first module for it
+    profile: Option<GeneratorProfile>,
+    /// The number of the job that this process runs, and its first module
     #[arg(long, value_name = "JOB,FIRST", value_delimiter = ',', hide = true)]
     worker: Option<Vec<u64>>,
     #[command(flatten)]
     device: DeviceArgs,
 }
 
-fn profile_named(name: &str) -> Result<Profile, String> {
-    Profile::from_name(name).ok_or_else(|| format!("there is no profile '{name}'"))
+fn profile_named(name: &str) -> Result<GeneratorProfile, String> {
+    GeneratorProfile::from_name(name).ok_or_else(|| format!("there is not a profile '{name}'"))
 }
 
-/// Who runs modules besides the interpreter.
+/// The devices that run modules besides the interpreter.
 #[derive(Default)]
 struct Devices<'v> {
     vulkan: Option<VulkanExecutor<'v>>,
@@ -133,24 +133,24 @@ struct Devices<'v> {
 }
 
 impl Devices<'_> {
-    /// What the device is called, if there is one.
+    /// Returns the name of the device, if there is one.
     fn name(&self) -> Option<String> {
         let vulkan = self.vulkan.as_ref().map(|d| d.profile().device.clone());
         vulkan.or_else(|| self.opencl.as_ref().map(Executor::name))
     }
 }
 
-/// What all jobs have to know.
-struct Plan {
+/// The settings of all jobs.
+struct Settings {
     dialects: Vec<Dialect>,
     targets: Vec<coop_passes::Target>,
     limits: Option<Limits>,
-    cut_for: Option<coop_device::Profile>,
+    tile_profile: Option<coop_device::Profile>,
 }
 
 impl Campaign {
     pub(crate) fn run(&self) -> Result<Status, Failure> {
-        let plan = self.plan()?;
+        let settings = self.settings()?;
         if let Some(worker) = &self.worker {
             let opened = self.open()?;
             let devices = self.devices(&opened)?;
@@ -158,11 +158,11 @@ impl Campaign {
             let (job, first) = (worker.first().copied().unwrap_or(0), worker.get(1).copied().unwrap_or(0));
             // What is wrong inside is trouble of its module, not the end.
             std::panic::set_hook(Box::new(|_| {}));
-            let tally = self.work(&plan, &devices, job, first);
+            let tally = self.work(&settings, &devices, job, first);
             return Ok(self.status(&tally));
         }
         if let (Some(file), Some(profile)) = (&self.again, self.profile) {
-            return self.once_more(&plan, file, profile);
+            return self.once_more(&settings, file, profile);
         }
         let start = Instant::now();
         std::fs::create_dir_all(&self.keep).map_err(|e| Failure::Usage(format!("{}: {e}", self.keep.display())))?;
@@ -171,7 +171,7 @@ impl Campaign {
         if !device {
             std::panic::set_hook(Box::new(|_| {}));
         }
-        let alone = |job| self.work(&plan, &Devices::default(), job, job);
+        let alone = |job| self.work(&settings, &Devices::default(), job, job);
         let tallies: Vec<Tally> = std::thread::scope(|scope| {
             let one = |job| if device { self.processes(job) } else { alone(job) };
             let threads: Vec<_> = jobs.map(|job| scope.spawn(move || one(job))).collect();
@@ -187,7 +187,7 @@ impl Campaign {
         Ok(self.status(&tally))
     }
 
-    fn plan(&self) -> Result<Plan, Failure> {
+    fn settings(&self) -> Result<Settings, Failure> {
         let unknown = |what: &str, name: &str| Failure::Usage(format!("there is no {what} '{name}'"));
         let mut dialects = Vec::new();
         for name in &self.dialect {
@@ -209,15 +209,15 @@ impl Campaign {
             LimitsArg::Nvidia => Some(Limits::Nvidia),
         };
         let profile = |name: &String| coop_device::Profile::builtin(name).ok_or_else(|| unknown("profile", name));
-        let cut_for = self.cut_for.as_ref().map(profile).transpose()?;
-        Ok(Plan { dialects, targets, limits, cut_for })
+        let tile_profile = self.tile_profile.as_ref().map(profile).transpose()?;
+        Ok(Settings { dialects, targets, limits, tile_profile })
     }
 
     /// One module in every way, without more ado.
-    fn once_more(&self, plan: &Plan, file: &Path, profile: Profile) -> Result<Status, Failure> {
+    fn once_more(&self, settings: &Settings, file: &Path, profile: GeneratorProfile) -> Result<Status, Failure> {
         let opened = self.open()?;
         let devices = self.devices(&opened)?;
-        let differential = self.differential(plan, &devices);
+        let differential = self.differential(settings, &devices);
         let mut tally = Tally::default();
         let result = if file.extension().is_some_and(|e| e == "bin") {
             let bytes = std::fs::read(file).map_err(|e| Failure::Usage(format!("{}: {e}", file.display())))?;
@@ -255,15 +255,15 @@ impl Campaign {
         Ok(Devices { vulkan, opencl })
     }
 
-    fn differential<'a, 'v>(&'a self, plan: &'a Plan, devices: &'a Devices<'v>) -> Differential<'a, 'v> {
+    fn differential<'a, 'v>(&'a self, settings: &'a Settings, devices: &'a Devices<'v>) -> Differential<'a, 'v> {
         Differential {
             device: devices.vulkan.as_ref(),
             opencl: devices.opencl.as_ref(),
             lowered_only: self.lowered_only,
             interpret: self.on.contains(&Where::Interp),
             placements: self.placements,
-            targets: plan.targets.clone(),
-            cut_for: plan.cut_for.as_ref(),
+            targets: settings.targets.clone(),
+            tile_profile: settings.tile_profile.as_ref(),
             validator: self.spirv_val.as_deref(),
         }
     }
@@ -272,9 +272,9 @@ impl Campaign {
         if tally.total().failed.is_empty() { Status::Success } else { Status::Findings }
     }
 
-    /// What the module of a seed keeps to.
-    fn limits(&self, plan: &Plan, dialect: Dialect, seed: u64, device: Option<&VulkanExecutor<'_>>) -> Limits {
-        let lowers = plan.targets.iter().any(|t| *t != coop_passes::Target::Scalar);
+    /// Returns the limits that the module of a seed keeps to.
+    fn limits(&self, settings: &Settings, dialect: Dialect, seed: u64, device: Option<&VulkanExecutor<'_>>) -> Limits {
+        let lowers = settings.targets.iter().any(|t| *t != coop_passes::Target::Scalar);
         let native = device.map(|d| match d.profile().limits.subgroup_size {
             32 => Limits::Nvidia,
             _ => Limits::Lavapipe,
@@ -283,7 +283,7 @@ impl Campaign {
         let all: Vec<Limits> = all.into_iter().flatten().filter(|l| dialect.has(*l)).collect();
         // Jobs take every so many-th seed: each shall have all of them.
         let turn = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        let wanted = plan.limits.unwrap_or(all[turn as usize % all.len()]);
+        let wanted = settings.limits.unwrap_or(all[turn as usize % all.len()]);
         if dialect.has(wanted) { wanted } else { Limits::Any }
     }
 
@@ -292,19 +292,19 @@ impl Campaign {
     }
 
     /// Every so many-th module from number `first` on.
-    fn work(&self, plan: &Plan, devices: &Devices<'_>, job: u64, first: u64) -> Tally {
-        let differential = self.differential(plan, devices);
+    fn work(&self, settings: &Settings, devices: &Devices<'_>, job: u64, first: u64) -> Tally {
+        let differential = self.differential(settings, devices);
         let name = devices.name();
         let (start, mut said) = (Instant::now(), Instant::now());
         let mut tally = Tally::default();
-        let total = self.count.saturating_mul(plan.dialects.len() as u64);
+        let total = self.count.saturating_mul(settings.dialects.len() as u64);
         let mut number = first;
         while number < total && self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most) {
             // In turns, so that all have their share when the time is up.
             let (dialect, seed) =
-                (plan.dialects[(number % plan.dialects.len() as u64) as usize], self.seed.wrapping_add(number));
-            let limits = self.limits(plan, dialect, seed, devices.vulkan.as_ref());
-            let profile = Profile { dialect, limits };
+                (settings.dialects[(number % settings.dialects.len() as u64) as usize], self.seed.wrapping_add(number));
+            let limits = self.limits(settings, dialect, seed, devices.vulkan.as_ref());
+            let profile = GeneratorProfile { dialect, limits };
             let bytes = entropy(seed, self.bytes);
             if let Some(name) = &name {
                 // Should the driver take the process down, this says with what.
@@ -387,9 +387,9 @@ impl Campaign {
         }
     }
 
-    /// What the driver of a device is known to end at, if the module of a seed is such and ends it again, as it is or
-    /// lowered for one target.
-    fn explained(&self, seed: u64, profile: Profile, device: &str) -> Option<String> {
+    /// Returns the known fault at which the driver of a device crashes, if the module of a seed shows it and crashes
+    /// the driver again, as it is or lowered for one target.
+    fn explained(&self, seed: u64, profile: GeneratorProfile, device: &str) -> Option<String> {
         let bytes = entropy(seed, self.bytes);
         let made = generate(profile, &bytes);
         let spec = Case::parse(&made.case, Path::new("")).ok()?.specialization().ok()?;
@@ -409,7 +409,7 @@ impl Campaign {
     }
 
     /// Keeps what took a process down, shrunk if that is quick.
-    fn crashed(&self, seed: u64, profile: Profile, why: &str, slow: bool) -> PathBuf {
+    fn crashed(&self, seed: u64, profile: GeneratorProfile, why: &str, slow: bool) -> PathBuf {
         let bytes = entropy(seed, self.bytes);
         let trouble = Trouble { class: why.to_owned(), message: why.to_owned(), modules: Vec::new() };
         let folder = self.keep.join(format!("{profile}-{seed}-ended"));
@@ -433,7 +433,7 @@ impl Campaign {
     }
 
     /// Returns true if a process that runs this, as it is and lowered, ends by a signal.
-    fn goes_down(&self, file: &Path, seed: u64, profile: Profile, targets: &[String]) -> bool {
+    fn goes_down(&self, file: &Path, seed: u64, profile: GeneratorProfile, targets: &[String]) -> bool {
         let mut command = self.tool();
         self.common(&mut command, targets);
         command.args(["--seed", &seed.to_string(), "--profile", &profile.to_string(), "--again"]).arg(file);
@@ -521,8 +521,8 @@ impl Campaign {
         ] {
             command.args([name, &value]);
         }
-        if let Some(name) = &self.cut_for {
-            command.args(["--cut-for", name]);
+        if let Some(name) = &self.tile_profile {
+            command.args(["--tile-profile", name]);
         }
         if let Some(seconds) = seconds {
             command.args(["--most-seconds", &seconds.to_string()]);
@@ -533,9 +533,9 @@ impl Campaign {
 }
 
 /// Number, seed and profile of the module that a job was at, and the device's name.
-fn running(now: &Path) -> Option<(u64, u64, Profile, String)> {
+fn running(now: &Path) -> Option<(u64, u64, GeneratorProfile, String)> {
     let text = std::fs::read_to_string(now).ok()?;
     let mut words = text.splitn(4, ' ');
     let (number, seed) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    Some((number, seed, Profile::from_name(words.next()?)?, words.next().unwrap_or("").to_owned()))
+    Some((number, seed, GeneratorProfile::from_name(words.next()?)?, words.next().unwrap_or("").to_owned()))
 }

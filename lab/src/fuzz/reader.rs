@@ -7,7 +7,7 @@ use coop_ir::{Module, binary, verify};
 
 const NUMERIC: PrintOptions = PrintOptions { friendly_names: false, header: true, indent: true };
 
-/// Whatever can be read is written back as it was, and can be printed and parsed again.
+/// Checks that a module that can be read is written back as it was, and can be printed and parsed again.
 pub fn reader(bytes: &[u8]) {
     let Ok(module) = binary::read(bytes) else { return };
     assert!(binary::write(&module) == bytes, "written otherwise than read");
@@ -26,7 +26,7 @@ pub fn reader(bytes: &[u8]) {
     through_text(&module);
 }
 
-/// Whatever can be parsed can be printed and parsed again.
+/// Checks that text that can be parsed can be printed and parsed again.
 pub fn parser(bytes: &[u8]) {
     let Ok(source) = std::str::from_utf8(bytes) else { return };
     match text::parse_with_places(source) {

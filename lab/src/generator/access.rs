@@ -6,13 +6,13 @@ use super::emit::{B, Gen, Mat};
 use super::fun::Value;
 use super::range::Range;
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Capability, MemoryAccess, StorageClass};
+use coop_ir::spv::{Capability, CooperativeMatrixLayout, MemoryAccess, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, Operand};
 
-/// How the elements of a matrix follow each other.
+/// The order of the elements of a matrix in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Layout {
+enum MatrixLayout {
     Rows,
     Columns,
     /// SPV_INTEL_joint_matrix: so many rows side by side in 32 bits.
@@ -23,45 +23,46 @@ enum Layout {
     },
 }
 
-impl Layout {
+impl MatrixLayout {
     fn number(self) -> u32 {
         match self {
-            Layout::Rows => 0,
-            Layout::Columns => 1,
-            Layout::Packed(_) => 2,
-            Layout::Blocks { by_rows: true } => 4202,
-            Layout::Blocks { by_rows: false } => 4203,
+            MatrixLayout::Rows => CooperativeMatrixLayout::RowMajorKHR,
+            MatrixLayout::Columns => CooperativeMatrixLayout::ColumnMajorKHR,
+            MatrixLayout::Packed(_) => CooperativeMatrixLayout::PackedINTEL,
+            MatrixLayout::Blocks { by_rows: true } => CooperativeMatrixLayout::RowBlockedInterleavedARM,
+            MatrixLayout::Blocks { by_rows: false } => CooperativeMatrixLayout::ColumnBlockedInterleavedARM,
         }
+        .0
     }
 }
 
-/// Where a matrix lies behind a pointer.
+/// The location of a matrix relative to a pointer.
 #[derive(Clone, Copy)]
 pub(super) struct Footprint {
-    layout: Layout,
+    layout: MatrixLayout,
     /// In units.
     stride: u32,
     /// In units.
     units: u32,
-    /// What offsets must be multiples of, in units.
+    /// The alignment of offsets, in units.
     step: u32,
     /// True if that is less than Vulkan asks for.
     unaligned: bool,
 }
 
-/// Where a matrix is loaded from or stored to.
-pub(super) struct Place {
+/// A pointer that a matrix is loaded from or stored to.
+pub(super) struct MatrixPointer {
     pub(super) pointer: Id,
     pub(super) storage: StorageClass,
-    /// What the pointer is a multiple of, at most 16.
+    /// The alignment of the pointer, at most 16.
     pub(super) align: u32,
-    /// What memory holds there.
+    /// The range of the numbers in memory.
     pub(super) range: Range,
 }
 
-/// What an access is.
+/// The kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum AccessKind {
     Load,
     Store,
     LoadShared,
@@ -71,7 +72,7 @@ pub(super) enum Access {
 impl Gen<'_> {
     fn footprint(&mut self, mat: Mat, unit: (Scalar, u32), store: bool) -> Footprint {
         let columns = self.e.chance(100);
-        let layout = if columns { Layout::Columns } else { Layout::Rows };
+        let layout = if columns { MatrixLayout::Columns } else { MatrixLayout::Rows };
         match self.profile.dialect {
             Dialect::Arm if self.e.chance(150) => {
                 if let Some(at) = self.blocks(mat, unit) {
@@ -85,7 +86,7 @@ impl Gen<'_> {
                     self.capability(Capability::PackedCooperativeMatrixINTEL);
                     self.extension("SPV_INTEL_joint_matrix");
                     self.note("packed layout");
-                    return self.footprint_of(mat, unit, store, Layout::Packed(rows));
+                    return self.footprint_of(mat, unit, store, MatrixLayout::Packed(rows));
                 }
             }
             _ => {}
@@ -93,10 +94,10 @@ impl Gen<'_> {
         self.footprint_of(mat, unit, store, layout)
     }
 
-    fn footprint_of(&mut self, mat: Mat, unit: (Scalar, u32), store: bool, layout: Layout) -> Footprint {
+    fn footprint_of(&mut self, mat: Mat, unit: (Scalar, u32), store: bool, layout: MatrixLayout) -> Footprint {
         let (lines, len) = match layout {
-            Layout::Columns => (mat.cols, mat.rows),
-            Layout::Packed(rows) => (mat.rows / rows, mat.cols * rows),
+            MatrixLayout::Columns => (mat.cols, mat.rows),
+            MatrixLayout::Packed(rows) => (mat.rows / rows, mat.cols * rows),
             _ => (mat.rows, mat.cols),
         };
         let unit_bytes = unit.0.bytes() * unit.1;
@@ -131,18 +132,18 @@ impl Gen<'_> {
         let unit_bytes = unit.0.bytes() * unit.1;
         let units = (mat.rows * mat.cols * mat.scalar.bytes()).div_ceil(unit_bytes);
         let step = 64 / gcd(64, unit_bytes);
-        Some(Footprint { layout: Layout::Blocks { by_rows }, stride: group, units, step, unaligned: false })
+        Some(Footprint { layout: MatrixLayout::Blocks { by_rows }, stride: group, units, step, unaligned: false })
     }
 
     /// Layout, stride and memory operands.
-    fn access_operands(&mut self, at: Footprint, storage: StorageClass, align: u32, kind: Access) -> Vec<Operand> {
+    fn access_operands(&mut self, at: Footprint, storage: StorageClass, align: u32, kind: AccessKind) -> Vec<Operand> {
         let stride = match at.layout {
-            Layout::Blocks { .. } => self.constant_u32(at.stride),
+            MatrixLayout::Blocks { .. } => self.constant_u32(at.stride),
             _ => self.uniform(at.stride),
         };
         let stride = if self.e.chance(40) && at.layout.number() < 2 { self.as_stride(stride) } else { stride };
         let mut out = match self.profile.dialect {
-            Dialect::Nv1 => vec![stride, self.truth(at.layout == Layout::Columns)],
+            Dialect::Nv1 => vec![stride, self.truth(at.layout == MatrixLayout::Columns)],
             _ => vec![self.constant_u32(at.layout.number()), stride],
         };
         let mut out: Vec<Operand> = out.drain(..).map(Operand::Id).collect();
@@ -154,7 +155,7 @@ impl Gen<'_> {
     }
 
     /// The instruction that loads a matrix from behind a pointer.
-    fn emit_load(&mut self, mat: Mat, at: Footprint, place: &Place, kind: Access) -> Id {
+    fn emit_load(&mut self, mat: Mat, at: Footprint, place: &MatrixPointer, kind: AccessKind) -> Id {
         let operands = self.access_operands(at, place.storage, place.align, kind);
         let op = match self.profile.dialect {
             Dialect::Nv1 => Op::CooperativeMatrixLoadNV,
@@ -163,7 +164,7 @@ impl Gen<'_> {
         self.op(op, mat.ty, [Operand::Id(place.pointer)].into_iter().chain(operands))
     }
 
-    fn emit_store(&mut self, value: Id, at: Footprint, place: &Place, kind: Access) {
+    fn emit_store(&mut self, value: Id, at: Footprint, place: &MatrixPointer, kind: AccessKind) {
         let operands = self.access_operands(at, place.storage, place.align, kind);
         let op = match self.profile.dialect {
             Dialect::Nv1 => Op::CooperativeMatrixStoreNV,
@@ -173,7 +174,7 @@ impl Gen<'_> {
     }
 
     /// Memory operands with their mask.
-    pub(super) fn memory_operands(&mut self, storage: StorageClass, align: u32, kind: Access) -> Vec<Operand> {
+    pub(super) fn memory_operands(&mut self, storage: StorageClass, align: u32, kind: AccessKind) -> Vec<Operand> {
         if self.kernel() {
             return self.kernel_memory_operands(align, kind);
         }
@@ -191,15 +192,15 @@ impl Gen<'_> {
         }
         let visible = match kind {
             _ if !self.e.chance(60) => MemoryAccess::None,
-            Access::Load | Access::LoadShared => MemoryAccess::MakePointerVisible,
-            Access::Store | Access::StoreShared => MemoryAccess::MakePointerAvailable,
+            AccessKind::Load | AccessKind::LoadShared => MemoryAccess::MakePointerVisible,
+            AccessKind::Store | AccessKind::StoreShared => MemoryAccess::MakePointerAvailable,
         };
         if !visible.is_empty() {
             let scope = self.e.pick(&[2, 5]);
             words.push(Operand::Id(self.u32(scope)));
             mask |= visible | MemoryAccess::NonPrivatePointer;
         }
-        if matches!(kind, Access::LoadShared | Access::StoreShared) {
+        if matches!(kind, AccessKind::LoadShared | AccessKind::StoreShared) {
             mask |= MemoryAccess::NonPrivatePointer;
         }
         [Operand::Word(mask.0)].into_iter().chain(words).collect()
@@ -210,7 +211,7 @@ impl Gen<'_> {
         let unit = self.unit_for(mat.scalar, None);
         let at = self.footprint(mat, unit, false);
         let Some(place) = self.input(mat, mat.scalar, unit, (at.units, at.step)) else { return self.splat(mat) };
-        let id = self.emit_load(mat, at, &place, Access::Load);
+        let id = self.emit_load(mat, at, &place, AccessKind::Load);
         self.note(if mat.workgroup { "load, workgroup scope" } else { "load" });
         Value { id, mat, range: place.range, used: false }
     }
@@ -220,7 +221,7 @@ impl Gen<'_> {
         let unit = (mat.scalar, 1);
         let at = self.footprint(mat, unit, false);
         let place = self.input(mat, component, unit, (at.units, at.step))?;
-        let id = self.emit_load(mat, at, &place, Access::Load);
+        let id = self.emit_load(mat, at, &place, AccessKind::Load);
         Some(Value { id, mat, range: place.range, used: false })
     }
 
@@ -231,7 +232,7 @@ impl Gen<'_> {
         let unit = self.unit_for(mat.scalar, Some(run));
         let at = self.footprint(mat, unit, true);
         let place = self.output(mat, unit, (at.units, at.step));
-        self.emit_store(value.id, at, &place, Access::Store);
+        self.emit_store(value.id, at, &place, AccessKind::Store);
         self.note(if mat.workgroup { "store, workgroup scope" } else { "store" });
     }
 
@@ -290,8 +291,8 @@ impl Gen<'_> {
         let turned = (from.cols, from.rows) == (to.rows, to.cols);
         let row_major = match at.layout {
             // Only what was stored in a layout is loaded in it.
-            Layout::Packed(_) | Layout::Blocks { .. } => return None,
-            layout => layout == Layout::Rows,
+            MatrixLayout::Packed(_) | MatrixLayout::Blocks { .. } => return None,
+            layout => layout == MatrixLayout::Rows,
         };
         let row_major = match (straight, turned) {
             (true, true) => self.e.chance(128),
@@ -319,11 +320,11 @@ impl Gen<'_> {
         let elem = self.unit_type(unit);
         let align = unit.0.bytes();
         let (pointers, storage) = self.shared_region(elem, (gap, region), instances, from.workgroup);
-        let [own, other] = pointers.map(|pointer| Place { pointer, storage, align, range: value.range });
-        self.emit_store(value.id, at, &own, Access::StoreShared);
+        let [own, other] = pointers.map(|pointer| MatrixPointer { pointer, storage, align, range: value.range });
+        self.emit_store(value.id, at, &own, AccessKind::StoreShared);
         self.barrier();
-        let there = Footprint { layout: if row_major { Layout::Rows } else { Layout::Columns }, ..at };
-        let id = self.emit_load(to, there, &other, Access::LoadShared);
+        let there = Footprint { layout: if row_major { MatrixLayout::Rows } else { MatrixLayout::Columns }, ..at };
+        let id = self.emit_load(to, there, &other, AccessKind::LoadShared);
         // The next round of a loop must not store before everybody has loaded.
         self.barrier();
         self.note("through shared memory");

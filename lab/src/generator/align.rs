@@ -1,12 +1,13 @@
-//! How far loads and stores are aligned: as the texts ask, or only as far as what memory and the matrix are made of.
+//! The alignment of loads and stores: that of the specifications, or only that of the component type.
 //!
-//! The texts leave the second undefined. Engines do it, and drivers give what they expect: every lowering must too.
+//! The specifications leave the second undefined. Engines rely on it, and drivers give what they expect: every lowering
+//! must too.
 
 use super::emit::Gen;
 use super::{Limits, entropy::Echo};
 use coop_ir::types::Scalar;
 
-/// What asks for an alignment.
+/// The rules that require an alignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rule {
     /// Pointer and Stride of loads and stores: 16 bytes, or the bytes of a row (or column) where they are less.
@@ -38,7 +39,7 @@ impl Gen<'_> {
         })
     }
 
-    /// What the units of a tensor's place are multiples of, in units: of 16 bytes, or of a number.
+    /// Returns the alignment of a tensor's offsets in units: units of 16 bytes, or of a number.
     pub(super) fn tensor_step(&mut self, component: Scalar, unit_bytes: u32) -> u32 {
         match self.unaligned(Rule::Tensor) {
             Some(_) => component.bytes() / gcd(component.bytes(), unit_bytes),
@@ -46,7 +47,7 @@ impl Gen<'_> {
         }
     }
 
-    /// How many steps an output's place is behind the place before it, where steps are less than 16 bytes.
+    /// Returns the number of steps between an output and the one before it, where steps are less than 16 bytes.
     pub(super) fn unaligned_gap(&mut self, step_bytes: u32) -> u32 {
         if !self.unaligned || step_bytes.is_multiple_of(16) { 0 } else { self.e.echo().below(7) }
     }

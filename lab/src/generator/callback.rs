@@ -13,7 +13,7 @@ use coop_ir::{Id, Operand};
 const U32: Scalar = Scalar::Int { width: 32, signed: false };
 const S32: Scalar = Scalar::Int { width: 32, signed: true };
 
-/// What a per-element function gets besides the element.
+/// The kind of an extra operand of a per-element function.
 #[derive(Clone, Copy)]
 enum Extra {
     /// The element of another matrix, or a number of the same type.
@@ -107,7 +107,7 @@ impl Gen<'_> {
         }
     }
 
-    /// What a per-element function computes; answers with the range of the results.
+    /// Emits the body of a per-element function. Returns the range of the results.
     fn element_body(
         &mut self,
         x: Value,

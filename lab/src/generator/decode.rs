@@ -16,19 +16,19 @@ const U8: Scalar = Scalar::Int { width: 8, signed: false };
 pub(super) struct Decoder {
     /// With their bits of the Tensor Addressing Operands.
     pub(super) functions: Vec<(u32, Id)>,
-    /// What memory is made of.
+    /// The component type of memory.
     pub(super) component: Scalar,
     /// Bytes of a block.
     pub(super) size: u32,
     pub(super) range: Range,
 }
 
-/// How numbers lie in a block.
+/// The layout of numbers in a block.
 #[derive(Clone, Copy)]
 struct Packing {
-    /// Of a number.
+    /// The width of a number.
     bits: u32,
-    /// What they are packed into.
+    /// The type that they are packed into.
     word: Scalar,
     words: u32,
     /// True if a word of factors comes first.
@@ -36,7 +36,7 @@ struct Packing {
     block: Id,
 }
 
-/// What is done with the numbers of a block.
+/// The decoding of the numbers of a block.
 struct Recipe {
     packing: Packing,
     scalar: Scalar,

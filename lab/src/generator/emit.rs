@@ -5,18 +5,19 @@ use super::fun::{Fun, Var};
 use super::kernel::Argument;
 use super::memory::Buffer;
 use super::range::Range;
-use super::{Dialect, Generated, Limits, Profile};
+use super::{Dialect, Generated, GeneratorProfile, Limits};
 use coop_ir::builder::{Globals, add_global, decorate};
 use coop_ir::grammar::{Op, implied_capabilities};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::{remove_globals, sort_globals};
+use coop_ir::spv::{AddressingModel, MemoryModel};
 use coop_ir::spv::{BuiltIn, Capability, Decoration, ExecutionMode, ExecutionModel, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Header, Id, Inst, Module, Operand, string_operands};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What a matrix is for.
+/// The uses of matrices.
 pub(super) const A: u32 = 0;
 pub(super) const B: u32 = 1;
 pub(super) const ACC: u32 = 2;
@@ -71,7 +72,7 @@ const MAX_PROBLEMS: usize = 12;
 struct Push {
     ty: Id,
     offset: u32,
-    /// What it is in the case file.
+    /// The text in the case file.
     text: String,
 }
 
@@ -79,7 +80,7 @@ pub(super) struct Gen<'a> {
     pub(super) e: Entropy<'a>,
     /// For choices that came later.
     pub(super) side: Side,
-    pub(super) profile: Profile,
+    pub(super) profile: GeneratorProfile,
     /// True if there are no specialization constants.
     fixed: bool,
     pub(super) m: Module,
@@ -127,7 +128,7 @@ pub(super) struct Gen<'a> {
 }
 
 impl<'a> Gen<'a> {
-    pub(super) fn new(profile: Profile, entropy: &'a [u8], fixed: bool) -> Gen<'a> {
+    pub(super) fn new(profile: GeneratorProfile, entropy: &'a [u8], fixed: bool) -> Gen<'a> {
         // Translators of kernels read no later version.
         let version = if profile.dialect == Dialect::Kernel { 0x10400 } else { 0x10600 };
         let header = Header { version, generator: 0, bound: 1, schema: 0, big_endian: false };
@@ -456,7 +457,7 @@ impl<'a> Gen<'a> {
         coop_ir::builder::require_extension(&mut self.m, name);
     }
 
-    /// What values of a type need.
+    /// Declares the capabilities of values of a type.
     pub(super) fn scalar_capabilities(&mut self, scalar: Scalar) {
         let capability = match scalar {
             Scalar::Int { width: 8, .. } => Capability::Int8,
@@ -600,8 +601,11 @@ impl<'a> Gen<'a> {
             return self.finished();
         }
         let physical = self.m.has_capability(Capability::PhysicalStorageBufferAddresses);
-        let addressing = if physical { 5348 } else { 0 };
-        add_global(&mut self.m, Inst::new(Op::MemoryModel, None, None, [addressing, 3].map(Operand::Word)));
+        let addressing = if physical { AddressingModel::PhysicalStorageBuffer64 } else { AddressingModel::Logical };
+        add_global(
+            &mut self.m,
+            Inst::new(Op::MemoryModel, None, None, [addressing.into(), MemoryModel::Vulkan.into()]),
+        );
         let interface = self.globals.iter().copied().map(Operand::Id);
         let operands = [ExecutionModel::GLCompute.into(), Operand::Id(main)].into_iter().chain(string_operands("main"));
         let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));

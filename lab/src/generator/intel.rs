@@ -1,7 +1,7 @@
 //! Statements of SPV_INTEL_joint_matrix: accesses with offsets and bounds, checked construction, prefetches, and
 //! numbers whose bits are bfloat16 or tf32.
 
-use super::access::{Access, Place};
+use super::access::{AccessKind, MatrixPointer};
 use super::align::Rule;
 use super::emit::{A, ACC, B, Gen, Mat};
 use super::fun::Value;
@@ -93,7 +93,13 @@ impl Gen<'_> {
     }
 
     /// Layout, bounds, stride and memory operands.
-    fn surface_operands(&mut self, s: &Surface, checked: bool, place: &Place, kind: Access) -> Vec<Operand> {
+    fn surface_operands(
+        &mut self,
+        s: &Surface,
+        checked: bool,
+        place: &MatrixPointer,
+        kind: AccessKind,
+    ) -> Vec<Operand> {
         let mut out = vec![self.constant_u32(s.layout)];
         if checked {
             out.extend(s.bound.map(|b| self.uniform(b)));
@@ -115,7 +121,7 @@ impl Gen<'_> {
         let range = if s.cut { place.range.hull(Gen::zero()) } else { place.range };
         let mut operands = vec![Operand::Id(place.pointer)];
         operands.extend(s.origin.map(|o| Operand::Id(self.coordinate_operand(o))));
-        operands.extend(self.surface_operands(&s, checked, &place, Access::Load));
+        operands.extend(self.surface_operands(&s, checked, &place, AccessKind::Load));
         let op = self.surface_op(checked, true);
         self.note(if checked { "checked load" } else { "load with offsets" });
         let id = self.op(op, mat.ty, operands);
@@ -130,7 +136,7 @@ impl Gen<'_> {
         let mut operands = vec![Operand::Id(place.pointer)];
         operands.extend(s.origin.map(|o| Operand::Id(self.coordinate_operand(o))));
         operands.push(Operand::Id(value.id));
-        operands.extend(self.surface_operands(&s, checked, &place, Access::Store));
+        operands.extend(self.surface_operands(&s, checked, &place, AccessKind::Store));
         let op = self.surface_op(checked, false);
         self.note(if checked { "checked store" } else { "store with offsets" });
         self.effect(op, operands);
@@ -168,7 +174,7 @@ impl Gen<'_> {
         Some(Value { id, mat, range, used: false })
     }
 
-    /// Which has no effect.
+    /// Emits a prefetch, which has no effect.
     fn prefetch(&mut self) {
         let mat = self.any_mat();
         let unit = (mat.scalar, 1);
@@ -189,7 +195,7 @@ impl Gen<'_> {
         self.effect(Op::CooperativeMatrixPrefetchINTEL, operands);
     }
 
-    /// Of numbers that are tf32 already.
+    /// Rounds numbers to tf32 that are tf32 already.
     fn round_to_tf32(&mut self) -> Option<Value> {
         let x = self.find(|v| v.mat.scalar == F32 && v.range.fits(Scalar::Float { width: 16 }))?;
         self.capability(Capability::CooperativeMatrixTF32ComponentTypeINTEL);

@@ -1,13 +1,15 @@
 //! Modules as kernels of OpenCL: pointers with addresses, arguments instead of buffers and push constants, integers without
 //! signs, built-in numbers of 64 bits, and, now and then, control flow without merges.
 
-use super::access::Access;
+use super::access::AccessKind;
 use super::emit::Gen;
 use coop_ir::builder::add_global;
 use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
-use coop_ir::spv::{BuiltIn, Capability, ExecutionMode, ExecutionModel, MemoryAccess, StorageClass};
+use coop_ir::spv::{
+    AddressingModel, BuiltIn, Capability, ExecutionMode, ExecutionModel, MemoryAccess, MemoryModel, StorageClass,
+};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Id, Inst, InstRef, Operand, string_operands};
 
@@ -15,7 +17,7 @@ use coop_ir::{Id, Inst, InstRef, Operand, string_operands};
 pub(super) struct Argument {
     pub(super) ty: Id,
     pub(super) id: Id,
-    /// What it is in the case file.
+    /// The text in the case file.
     text: String,
 }
 
@@ -23,7 +25,7 @@ pub(super) struct Argument {
 const MOST_ARGUMENTS: usize = 100;
 
 impl Gen<'_> {
-    /// What every kernel declares.
+    /// Declares the capabilities of every kernel.
     pub(super) fn kernel_capabilities(&mut self) {
         for capability in [Capability::Addresses, Capability::Kernel, Capability::Int64, Capability::SubgroupDispatch] {
             self.capability(capability);
@@ -86,10 +88,10 @@ impl Gen<'_> {
     }
 
     /// Memory operands with their mask: there are no others in kernels.
-    pub(super) fn kernel_memory_operands(&mut self, align: u32, kind: Access) -> Vec<Operand> {
+    pub(super) fn kernel_memory_operands(&mut self, align: u32, kind: AccessKind) -> Vec<Operand> {
         let mut mask = MemoryAccess::None;
         let mut words = Vec::new();
-        if self.e.chance(20) && kind == Access::Load {
+        if self.e.chance(20) && kind == AccessKind::Load {
             mask |= MemoryAccess::Nontemporal;
         }
         if self.e.chance(60) {
@@ -101,7 +103,10 @@ impl Gen<'_> {
 
     /// Entry point, modes and arguments, when all functions are made.
     pub(super) fn finish_kernel(&mut self, main: Id) {
-        add_global(&mut self.m, Inst::new(Op::MemoryModel, None, None, [2, 2].map(Operand::Word)));
+        add_global(
+            &mut self.m,
+            Inst::new(Op::MemoryModel, None, None, [AddressingModel::Physical64.into(), MemoryModel::OpenCL.into()]),
+        );
         let interface = self.globals.iter().copied().map(Operand::Id);
         let operands = [ExecutionModel::Kernel.into(), Operand::Id(main)].into_iter().chain(string_operands("main"));
         let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));

@@ -1,6 +1,6 @@
 //! Loads and stores, and the memory behind them.
 
-use super::access::Place;
+use super::access::MatrixPointer;
 use super::emit::{Gen, Mat};
 use super::range::Range;
 use coop_ir::builder::{add_global, decorate};
@@ -15,7 +15,7 @@ pub(super) const TABLE: u32 = 100;
 /// Units of each inner array of a buffer that is an array of arrays.
 const INNER: u32 = 4096;
 
-/// How a block is laid out.
+/// The layout of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shape {
     /// One array.
@@ -26,7 +26,7 @@ enum Shape {
     Nested,
 }
 
-/// What inputs hold.
+/// The contents of inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fill {
     Output,
@@ -47,7 +47,7 @@ pub(super) struct Buffer {
     unit: (Scalar, u32),
     fill: Fill,
     shape: Shape,
-    /// By address instead of by descriptor.
+    /// True if the block is reached by address instead of by descriptor.
     physical: bool,
     variable: Id,
     /// The address's member of the push constants.
@@ -55,7 +55,7 @@ pub(super) struct Buffer {
     block: Id,
     /// Units that accesses need, from the start of the array.
     units: u32,
-    /// How many times its size a unit is behind the one before it: matrices ignore that.
+    /// The stride of units as a multiple of their size, which matrices ignore.
     apart: u32,
 }
 
@@ -238,8 +238,8 @@ impl Gen<'_> {
         block
     }
 
-    /// What memory is declared as: the matrix's own type or another, alone or in vectors. For a store, its numbers must
-    /// be filled by a run of the matrix's.
+    /// Returns the type that memory is declared as: the matrix's own component type or another, alone or in vectors.
+    /// For a store, a run of the matrix's numbers must fill its numbers.
     pub(super) fn unit_for(&mut self, component: Scalar, run: Option<u32>) -> (Scalar, u32) {
         if self.kernel() {
             // Strides count components there, whatever memory is declared as.
@@ -427,7 +427,7 @@ impl Gen<'_> {
         component: Scalar,
         unit: (Scalar, u32),
         (units, step): (u32, u32),
-    ) -> Option<Place> {
+    ) -> Option<MatrixPointer> {
         let index = self.buffer(component, unit, false);
         let mut base = step * self.e.below(20);
         let (exec, count) = (self.fun().exec[Self::which(mat)], self.fun().count[Self::which(mat)]);
@@ -449,11 +449,11 @@ impl Gen<'_> {
         let range = buffer.range();
         let (pointer, storage) = self.pointer(index, base, dynamic);
         let align = self.alignment(index, step);
-        Some(Place { pointer, storage, align, range })
+        Some(MatrixPointer { pointer, storage, align, range })
     }
 
     /// A place in an output that nothing else writes to.
-    pub(super) fn output(&mut self, mat: Mat, unit: (Scalar, u32), (units, step): (u32, u32)) -> Place {
+    pub(super) fn output(&mut self, mat: Mat, unit: (Scalar, u32), (units, step): (u32, u32)) -> MatrixPointer {
         let index = self.buffer(mat.scalar, unit, true);
         let (exec, count) = (self.fun().exec[Self::which(mat)], self.fun().count[Self::which(mat)]);
         let gap = self.e.below(3);
@@ -466,7 +466,7 @@ impl Gen<'_> {
         let range = buffer.range();
         let (pointer, storage) = self.pointer(index, base, (count > 1).then_some((exec, region)));
         let align = self.alignment(index, step);
-        Place { pointer, storage, align, range }
+        MatrixPointer { pointer, storage, align, range }
     }
 
     /// Units of an output, for stores that find their places themselves: the buffer and the first unit.
@@ -479,7 +479,8 @@ impl Gen<'_> {
         (index, base)
     }
 
-    /// What every offset of that step keeps, a power of two of at most 16 bytes and no less than a number.
+    /// Returns the alignment that every offset of that step keeps, a power of two of at most 16 bytes and no less than
+    /// a number.
     fn alignment(&mut self, buffer: usize, step: u32) -> u32 {
         let b = &self.buffers[buffer];
         let bytes = b.unit_bytes() * step;

@@ -1,20 +1,22 @@
-//! Entropy in, modules out: valid compute shaders (and kernels of OpenCL) that work on cooperative matrices, each with the case file that
-//! runs it.
+//! Generates valid compute shaders (and kernels of OpenCL) from entropy. They work on cooperative matrices, and each
+//! has a case file to run it with.
 //!
-//! What is true of every module that [`generate`] gives:
+//! Every module of [`generate`] keeps these rules:
 //!
-//! 1. It is valid, and so is its use: no access outside of its buffers, no races, no undefined value that matters,
-//!    nothing that works on a matrix where only some invocations of its scope are. But for alignment: pointers and strides
-//!    are multiples of a number's size, and in a third of the modules not of what the texts ask for (`align`).
+//! 1. It is valid, and so is its use: no access outside of its buffers, no races, no undefined value that matters, no
+//!    instruction on a matrix that only some invocations of its scope execute. Alignment is the exception: pointers and
+//!    strides are multiples of a number's size, but in a third of the modules not of what the specifications require
+//!    (`align`).
 //! 2. Nothing that it writes depends on which invocation holds which element of a matrix, nor on the size of a
 //!    subgroup; a workgroup has as many subgroups in each of its variants.
-//! 3. Every number is exact in its type, in whatever order sums are taken (`Range` keeps account), so outputs compare
-//!    bit by bit; but for the sign of zero.
+//! 3. Every number is exact in its type, whatever the order of sums (`Range` tracks this), so outputs are the same bit
+//!    by bit, except for the sign of zero.
 //! 4. The same entropy gives the same module. Less entropy gives a simpler one.
 //!
-//! A module computes matrices and stores them, each store to a place of its own: one for every subgroup (or
-//! workgroup) that executes it and every round of the loops around it.
+//! A module computes matrices and stores them. Each store has memory of its own for every subgroup (or workgroup) that
+//! executes it and every iteration of the loops around it.
 
+// Most files are an `impl Gen` for one kind of construct: constructs nest, so these files call each other.
 mod access;
 mod align;
 mod callback;
@@ -66,7 +68,7 @@ impl Dialect {
     pub const ALL: [Dialect; 7] =
         [Dialect::Khr, Dialect::Nv2, Dialect::Ext, Dialect::Nv1, Dialect::Intel, Dialect::Qcom, Dialect::Arm];
 
-    /// What it is called on command lines.
+    /// Returns the name on command lines.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Khr => "khr",
@@ -103,11 +105,11 @@ pub enum Limits {
     Any,
     /// Types that a current lavapipe multiplies, and multiples of 8 x 8 x 8: what can be lowered to its matrices.
     Tiles,
-    /// What a current lavapipe runs: matrices of 8 x 8 x 8 (with flexible dimensions: multiples of these) in subgroups
-    /// of 8, f16 or 8-bit integers multiplied into f16, f32 or 32-bit integers.
+    /// The matrices of a current lavapipe: 8 x 8 x 8 (with flexible dimensions: multiples of these) in subgroups of 8,
+    /// f16 or 8-bit integers multiplied into f16, f32 or 32-bit integers.
     Lavapipe,
-    /// What an NVIDIA GPU of compute capability 9 runs: multiples of 16, 16 and 32 (of workgroup scope 32, 32 and 32)
-    /// in subgroups of 32, f16, bf16 or 8-bit integers.
+    /// The matrices of an NVIDIA GPU of compute capability 9: multiples of 16, 16 and 32 (of workgroup scope 32, 32 and
+    /// 32) in subgroups of 32, f16, bf16 or 8-bit integers.
     Nvidia,
 }
 
@@ -116,30 +118,30 @@ impl Limits {
     pub const ALL: [Limits; 4] = [Limits::Any, Limits::Tiles, Limits::Lavapipe, Limits::Nvidia];
 }
 
-/// What the modules may use.
+/// The instructions, types and sizes that generated modules may use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Profile {
+pub struct GeneratorProfile {
     /// Instructions.
     pub dialect: Dialect,
     /// Types and sizes.
     pub limits: Limits,
 }
 
-impl Profile {
+impl GeneratorProfile {
     /// SPV_KHR_cooperative_matrix as a current lavapipe has it.
-    pub const DEVICE8: Profile = Profile { dialect: Dialect::Khr, limits: Limits::Lavapipe };
+    pub const DEVICE8: GeneratorProfile = GeneratorProfile { dialect: Dialect::Khr, limits: Limits::Lavapipe };
     /// Everything in SPV_KHR_cooperative_matrix.
-    pub const ANY: Profile = Profile { dialect: Dialect::Khr, limits: Limits::Any };
+    pub const ANY: GeneratorProfile = GeneratorProfile { dialect: Dialect::Khr, limits: Limits::Any };
 
     /// Everything in a dialect.
-    pub fn any(dialect: Dialect) -> Profile {
-        Profile { dialect, limits: Limits::Any }
+    pub fn any(dialect: Dialect) -> GeneratorProfile {
+        GeneratorProfile { dialect, limits: Limits::Any }
     }
 
     /// The profile of a name, as it is displayed.
-    pub fn from_name(name: &str) -> Option<Profile> {
+    pub fn from_name(name: &str) -> Option<GeneratorProfile> {
         let dialects = Dialect::ALL.into_iter().chain([Dialect::Kernel]);
-        let all = dialects.flat_map(|dialect| Limits::ALL.map(|limits| Profile { dialect, limits }));
+        let all = dialects.flat_map(|dialect| Limits::ALL.map(|limits| GeneratorProfile { dialect, limits }));
         all.into_iter().find(|p| p.to_string() == name)
     }
 
@@ -164,7 +166,7 @@ impl Profile {
     }
 }
 
-impl fmt::Display for Profile {
+impl fmt::Display for GeneratorProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.dialect.name())?;
         f.write_str(match self.limits {
@@ -181,20 +183,20 @@ impl fmt::Display for Profile {
 pub struct Generated {
     /// The module.
     pub module: Module,
-    /// A case file, in TOML, for subgroups of [`Profile::lanes`]; a variant `s16` is for subgroups of 16.
+    /// A case file, in TOML, for subgroups of [`GeneratorProfile::lanes`]; a variant `s16` is for subgroups of 16.
     pub case: String,
-    /// How often which constructs are in it.
+    /// The number of each construct in the module.
     pub made: BTreeMap<&'static str, u32>,
-    /// How many bytes of entropy decided; more change nothing.
+    /// The number of bytes of entropy that were used; more change nothing.
     pub used: usize,
 }
 
 /// Makes a module.
-pub fn generate(profile: Profile, entropy: &[u8]) -> Generated {
+pub fn generate(profile: GeneratorProfile, entropy: &[u8]) -> Generated {
     emit::Gen::new(profile, entropy, false).run()
 }
 
 /// Makes a module without specialization constants.
-pub fn generate_fixed(profile: Profile, entropy: &[u8]) -> Generated {
+pub fn generate_fixed(profile: GeneratorProfile, entropy: &[u8]) -> Generated {
     emit::Gen::new(profile, entropy, true).run()
 }

@@ -29,13 +29,13 @@ pub(super) enum Combine {
 }
 
 impl Combine {
-    /// Those that numbers of a type have.
+    /// Returns the operations that numbers of a type have.
     pub(super) fn all(scalar: Scalar) -> &'static [Combine] {
         use Combine::*;
         if scalar.is_int() { &[Add, Max, Min, And, Or, Xor, Mul] } else { &[Add, Max, Min] }
     }
 
-    /// What any number of values can give; `None` if that is not exact.
+    /// Returns the range of the result for any number of values; `None` if it is not exact.
     pub(super) fn range(self, range: Range, scalar: Scalar, n: u32) -> Option<Range> {
         match self {
             Combine::Max | Combine::Min => range.fits(scalar).then_some(range),

@@ -48,7 +48,7 @@ impl Gen<'_> {
         self.extension(if ext { "SPV_EXT_cooperative_matrix_maintenance1" } else { "SPV_NV_cooperative_matrix2" });
     }
 
-    /// What conversions that are more than numerical need.
+    /// Declares the capabilities of conversions that change more than the component type.
     pub(super) fn conversions(&mut self) {
         self.second_extension();
         let ext = self.profile.dialect == Dialect::Ext;
@@ -64,14 +64,14 @@ impl Gen<'_> {
         self.profile.dialect == Dialect::Ext && from == ACC && self.e.chance(100)
     }
 
-    /// Says so.
+    /// Decorates a conversion as one that transposes.
     pub(super) fn decorate_transpose(&mut self, id: Id) {
         self.note("transposing conversion");
         let operands = [Operand::Id(id), Decoration::CooperativeMatrixTransposeEXT.into()];
         coop_ir::builder::add_global(&mut self.m, Inst::new(Op::Decorate, None, None, operands));
     }
 
-    /// The same elements for another use.
+    /// Converts a matrix to another use.
     pub(super) fn convert_use(&mut self) -> Option<Value> {
         let ext = self.profile.dialect == Dialect::Ext;
         let x = self.find(|v| ext || v.mat.use_ == ACC)?;

@@ -1,4 +1,4 @@
-//! What is known of the elements of a value, so that every result is exact in its type whatever the order of sums.
+//! The range of the elements of a value, which keeps every result exact in its type whatever the order of sums.
 
 use coop_ir::types::Scalar;
 
@@ -25,7 +25,7 @@ impl Range {
         Range { lo, hi, frac: 0 }
     }
 
-    /// What is exact in no type.
+    /// Returns a range that is exact in no type.
     pub(super) fn anything() -> Range {
         Range::int(-ENOUGH, ENOUGH)
     }
@@ -137,7 +137,7 @@ impl Range {
         self.frac <= MAX_FRAC && self.magnitude() <= 1 << mantissa && (!narrow || self.magnitude() >> self.frac < 65504)
     }
 
-    /// What is nearest to integers in a type of integers.
+    /// Returns the range after clamping to an integer type.
     pub(super) fn clamped(self, scalar: Scalar) -> Range {
         let all = Range::of(scalar);
         Range::int(self.lo.clamp(all.lo, all.hi), self.hi.clamp(all.lo, all.hi))

@@ -1,9 +1,9 @@
-//! Tensor layouts and views, and the loads and stores that go by them.
+//! Generates tensor layouts and views, and the loads and stores that use them.
 //!
-//! What a layout does with each element is worked out here, by the pseudo-code of SPV_NV_tensor_addressing, so that
-//! accesses stay inside of buffers and stores don't meet.
+//! The location of each element is computed here by the pseudo-code of SPV_NV_tensor_addressing, so that accesses stay
+//! inside of buffers and stores do not overlap.
 
-use super::access::{Access, Place};
+use super::access::{AccessKind, MatrixPointer};
 use super::emit::{Gen, Mat};
 use super::fun::Value;
 use super::range::Range;
@@ -34,7 +34,7 @@ enum Step {
 
 /// A layout, and how it comes about.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct TensorLayout {
     clamp: u32,
     steps: Vec<Step>,
     pub(super) block: Vec<u32>,
@@ -48,7 +48,7 @@ pub(super) struct Layout {
 
 /// A view, and how it comes about.
 #[derive(Clone, Debug)]
-struct View {
+struct TensorView {
     perm: Vec<u32>,
     /// Without them, the layout's spans.
     dims: Option<Vec<u32>>,
@@ -57,7 +57,7 @@ struct View {
     clip: Option<[u32; 4]>,
 }
 
-/// Where an element goes.
+/// The location of an element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hit {
     Skip,
@@ -65,7 +65,7 @@ enum Hit {
     At(u64),
 }
 
-/// What an access does.
+/// The extent of an access.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
     /// One more than the last number, or block.
@@ -76,16 +76,16 @@ struct Extent {
 
 /// A layout and a view that suit a matrix.
 pub(super) struct Tensor {
-    pub(super) layout: Layout,
-    view: Option<View>,
+    pub(super) layout: TensorLayout,
+    view: Option<TensorView>,
     extent: Extent,
 }
 
-impl Layout {
-    fn new(rank: usize, clamp: u32) -> Layout {
+impl TensorLayout {
+    fn new(rank: usize, clamp: u32) -> TensorLayout {
         let zeros = vec![0; rank];
         let (block, offset) = (vec![1; rank], vec![0; rank]);
-        Layout {
+        TensorLayout {
             clamp,
             steps: Vec::new(),
             block,
@@ -142,7 +142,7 @@ impl Layout {
     }
 
     /// `None` where that is undefined, or where devices differ.
-    fn locate(&self, (r, c): (u32, u32), cols: u32, view: Option<&View>, store: bool) -> Option<Hit> {
+    fn locate(&self, (r, c): (u32, u32), cols: u32, view: Option<&TensorView>, store: bool) -> Option<Hit> {
         let mut number = u64::from(r * cols + c);
         if let Some(v) = view {
             if let Some([row, rows, col, columns]) = v.clip {
@@ -182,7 +182,7 @@ impl Layout {
         Some(out.unwrap_or(Hit::At(linear)))
     }
 
-    fn extent(&self, mat: Mat, view: Option<&View>, store: bool) -> Option<Extent> {
+    fn extent(&self, mat: Mat, view: Option<&TensorView>, store: bool) -> Option<Extent> {
         let mut extent = Extent::default();
         let mut seen = coop_ir::hash::FxHashSet::default();
         for r in 0..mat.rows {
@@ -245,10 +245,10 @@ impl Gen<'_> {
     }
 
     /// A layout whose spans hold at least the elements of a matrix. `blocks` is for loads.
-    fn layout(&mut self, mat: Mat, blocks: Option<u32>) -> Layout {
+    fn layout(&mut self, mat: Mat, blocks: Option<u32>) -> TensorLayout {
         let rank = self.e.pick(&[2, 1, 3, 2, 4, 5]);
         let clamp = self.e.pick(&[CONSTANT, UNDEFINED, EDGE, REPEAT, MIRROR]);
-        let mut layout = Layout::new(rank, clamp);
+        let mut layout = TensorLayout::new(rank, clamp);
         let spans = self.factors_of(mat.rows * mat.cols, rank, mat.cols);
         let fill = (clamp == CONSTANT).then(|| self.clamp_value(mat.scalar));
         let early = self.e.chance(80);
@@ -294,7 +294,7 @@ impl Gen<'_> {
     }
 
     /// One slice or two, whose offsets add up.
-    fn slices(&mut self, layout: &mut Layout, offsets: &[i32], spans: &[u32]) {
+    fn slices(&mut self, layout: &mut TensorLayout, offsets: &[i32], spans: &[u32]) {
         let mut rest = offsets.to_vec();
         if self.e.chance(80) {
             let first: Vec<(i32, u32)> = rest
@@ -323,7 +323,7 @@ impl Gen<'_> {
         (bits, Range::new(value, value, frac))
     }
 
-    fn fill_range(&self, layout: &Layout, scalar: Scalar) -> Range {
+    fn fill_range(&self, layout: &TensorLayout, scalar: Scalar) -> Range {
         let bits = layout.steps.iter().rev().find_map(|s| match s {
             Step::Fill(bits) => Some(*bits),
             _ => None,
@@ -344,7 +344,7 @@ impl Gen<'_> {
         Range::new((value * 4.0) as i128, (value * 4.0) as i128, 2)
     }
 
-    fn view(&mut self, mat: Mat, layout: &Layout) -> View {
+    fn view(&mut self, mat: Mat, layout: &TensorLayout) -> TensorView {
         let own = self.e.chance(128);
         let rank = if own { self.e.pick(&[2, 3, 1, 4, 5]) } else { layout.span.len() };
         let mut perm: Vec<u32> = (0..rank as u32).collect();
@@ -374,7 +374,7 @@ impl Gen<'_> {
             let ([a, b], [c, d]) = (clip(mat.rows), clip(mat.cols));
             [a, b, c, d]
         });
-        View { perm, dims, stride, clip }
+        TensorView { perm, dims, stride, clip }
     }
 
     /// A layout and maybe a view for a matrix. `blocks`: block sizes, the last a multiple of this.
@@ -436,7 +436,7 @@ impl Gen<'_> {
         id
     }
 
-    fn emit_layout(&mut self, layout: &Layout, exec: Id) -> Id {
+    fn emit_layout(&mut self, layout: &TensorLayout, exec: Id) -> Id {
         self.extension("SPV_NV_tensor_addressing");
         self.capability(Capability::TensorAddressingNV);
         let rank = self.u32(layout.span.len() as u32);
@@ -474,7 +474,7 @@ impl Gen<'_> {
         self.u32_op(Op::IAdd, offset, way)
     }
 
-    fn emit_view(&mut self, view: &View) -> Id {
+    fn emit_view(&mut self, view: &TensorView) -> Id {
         let rank = self.u32(view.perm.len() as u32);
         let own = self.truth(view.dims.is_some());
         let perm: Vec<Id> = view.perm.iter().map(|p| self.u32(*p)).collect();
@@ -506,8 +506,8 @@ impl Gen<'_> {
         &mut self,
         t: &Tensor,
         exec: Id,
-        place: &Place,
-        kind: Access,
+        place: &MatrixPointer,
+        kind: AccessKind,
         functions: &[(u32, Id)],
     ) -> Vec<Operand> {
         self.extension("SPV_NV_cooperative_matrix2");
@@ -522,7 +522,7 @@ impl Gen<'_> {
         out
     }
 
-    /// What a load gives, with what memory holds.
+    /// Returns the range of the result of a load from memory with a range.
     fn loaded_range(&self, t: &Tensor, mat: Mat, memory: Range, object: Range) -> Option<Range> {
         let mut range = memory;
         if t.extent.fills {
@@ -570,7 +570,7 @@ impl Gen<'_> {
         let place = self.input(mat, component, unit, (units, step))?;
         let range = self.loaded_range(&t, mat, memory.unwrap_or(place.range), object.range)?;
         let functions = decoder.map(|d| d.functions).unwrap_or_default();
-        let operands = self.tensor_operands(&t, exec, &place, Access::Load, &functions);
+        let operands = self.tensor_operands(&t, exec, &place, AccessKind::Load, &functions);
         let operands = [place.pointer, object.id].map(Operand::Id).into_iter().chain(operands);
         let id = self.op(Op::CooperativeMatrixLoadTensorNV, mat.ty, operands);
         self.note(match functions.len() {
@@ -592,7 +592,7 @@ impl Gen<'_> {
         let units = ((t.extent.end.max(1) as u32) * mat.scalar.bytes()).div_ceil(unit_bytes);
         let step = self.tensor_step(mat.scalar, unit_bytes);
         let place = self.output(mat, unit, (units, step));
-        let operands = self.tensor_operands(&t, exec, &place, Access::Store, &[]);
+        let operands = self.tensor_operands(&t, exec, &place, AccessKind::Store, &[]);
         let operands = [place.pointer, value.id].map(Operand::Id).into_iter().chain(operands);
         self.effect(Op::CooperativeMatrixStoreTensorNV, operands);
         self.note("tensor store");
@@ -617,13 +617,13 @@ impl Gen<'_> {
         let elem = self.scalar(mat.scalar);
         self.scalar_capabilities(mat.scalar);
         let (pointers, storage) = self.shared_region(elem, (gap, region), instances, mat.workgroup);
-        let [from, to] = pointers.map(|pointer| Place { pointer, storage, align: bytes, range: value.range });
-        let operands = self.tensor_operands(&t, exec, &from, Access::StoreShared, &[]);
+        let [from, to] = pointers.map(|pointer| MatrixPointer { pointer, storage, align: bytes, range: value.range });
+        let operands = self.tensor_operands(&t, exec, &from, AccessKind::StoreShared, &[]);
         let operands = [from.pointer, value.id].map(Operand::Id).into_iter().chain(operands);
         self.effect(Op::CooperativeMatrixStoreTensorNV, operands);
         self.barrier();
         let object = self.operand(mat);
-        let operands = self.tensor_operands(&t, exec, &to, Access::LoadShared, &[]);
+        let operands = self.tensor_operands(&t, exec, &to, AccessKind::LoadShared, &[]);
         let operands = [to.pointer, object.id].map(Operand::Id).into_iter().chain(operands);
         let id = self.op(Op::CooperativeMatrixLoadTensorNV, mat.ty, operands);
         self.barrier();

@@ -1,10 +1,10 @@
-//! What modules are run with.
+//! The inputs that modules are run with.
 
 use crate::generator::diverge::{Given, PUSH_WORDS, WORDS};
 use coop_exec::interp::Memory;
 use coop_exec::random::Random;
 
-/// What a run is given.
+/// The inputs of a run.
 pub(super) struct Inputs {
     pub(super) seed: u64,
     pub(super) buffers: Vec<Memory>,
@@ -12,13 +12,13 @@ pub(super) struct Inputs {
     pub(super) groups: [u32; 3],
 }
 
-/// How inputs are made.
+/// The generator of inputs.
 pub(super) struct Data {
     pub(super) seed: u64,
     pub(super) kind: Kind,
 }
 
-/// What numbers.
+/// The kind of the numbers.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     /// Small ones: what conditions compare with, and the cases of switches.
@@ -71,7 +71,7 @@ impl Data {
         Inputs { seed: self.seed, buffers, push, groups }
     }
 
-    /// The same with what leads along a way.
+    /// Returns inputs that lead along a path.
     pub(super) fn along(&self, given: &Given, words: u32, groups: [u32; 3]) -> Inputs {
         let mut inputs = Inputs { groups, ..self.inputs() };
         let bytes = &mut inputs.buffers[0].bytes;

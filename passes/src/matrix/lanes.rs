@@ -33,8 +33,8 @@ const ABOUT_SUBGROUPS: [BuiltIn; 6] = [
     BuiltIn::SubgroupLocalInvocationId,
 ];
 
-/// Those that are not.
-const MASKS: [BuiltIn; 5] = [
+/// Those that are not answered here, but in [`crate::emulate`].
+pub(crate) const MASKS: [BuiltIn; 5] = [
     BuiltIn::SubgroupEqMask,
     BuiltIn::SubgroupGeMask,
     BuiltIn::SubgroupGtMask,
@@ -117,8 +117,7 @@ impl LaneSource {
                 self.subgroup_builtins.insert(v, b);
             }
         }
-        let device = options.profile.map(|p| p.limits.subgroup_size);
-        self.simulated = device != Some(subgroup);
+        self.simulated = simulates(options);
         if !self.simulated {
             return Ok(());
         }
@@ -303,8 +302,14 @@ impl LaneSource {
     }
 }
 
+/// Returns true if lanes are counted by local index and their subgroups are none of the device's.
+pub(crate) fn simulates(options: &Options<'_>) -> bool {
+    let device = options.profile.map(|p| p.limits.subgroup_size);
+    options.lanes == Lanes::LocalIndex && device != Some(options.subgroup_size.unwrap_or(1))
+}
+
 /// Returns true if the invocations of a subgroup execute an instruction together; so they do if nobody knows its scope.
-fn works_on_subgroup(m: &Module, constants: &Constants, inst: &Inst) -> bool {
+pub(crate) fn works_on_subgroup(m: &Module, constants: &Constants, inst: &Inst) -> bool {
     match inst.op.execution_scope() {
         Some(ExecutionScope::Subgroup) => true,
         Some(ExecutionScope::Operand(at)) => {

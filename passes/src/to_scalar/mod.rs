@@ -4,10 +4,10 @@
 //! array of its component type under the same id, so variables, arrays, structs, phis, parameters and element access
 //! need no change; each instruction that treats a matrix as one becomes a call of a function of the module that works
 //! on the arrays, one function for each combination of types, layouts and operands. Which lane holds which element is
-//! said in [`crate::placement`].
+//! said in [`crate::matrix::placement`].
 //!
-//! Operations that move elements between lanes (products of workgroup scope, conversions of use, reductions, and stores of words
-//! that no lane holds whole) goes through shared memory ([`crate::arena`]), with barriers that all lanes of the scope
+//! Operations that move elements between lanes (products of workgroup scope, conversions of use, reductions, and stores of
+//! words that no lane holds whole) go through shared memory ([`crate::matrix::arena`]), with barriers that all lanes of the scope
 //! execute. All of these stand where the scope's control flow is uniform, by the rules of SPIR-V; nothing else in the
 //! output communicates, and nothing has to be uniform that was not.
 //!
@@ -217,7 +217,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
         lower.cx.report.required_subgroup_size = Some(size);
         lower.cx.report.full_subgroups = true;
     }
-    lower.cx.report.counts_subgroups = lower.lanes.counts_subgroups();
+    lower.cx.report.counts_subgroups |= lower.lanes.counts_subgroups();
     sort_globals(lower.m);
     Ok(())
 }

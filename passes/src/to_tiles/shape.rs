@@ -1,8 +1,8 @@
 //! Chooses the tiles that matrices of the module are split into, and the subgroups that hold them.
 //!
 //! A matrix is cut into *tiles*, each a matrix of the device: all of one shape, in a grid that begins at row 0 and
-//! column 0. The subgroups of its scope are a grid too ([`ThreadGrid`], one for all matrices of a scope): A is cut by rows
-//! of tiles among grid rows, B by columns of tiles among grid columns, C both ways, as [`crate::placement`] says with
+//! column 0. The subgroups of its scope are a grid too ([`ThreadGrid`], one for all matrices of a scope): A is split by rows
+//! of tiles among grid rows, B by columns of tiles among grid columns, C both ways, as [`crate::matrix::placement`] says with
 //! "lane" read as "subgroup" and "element" as "tile".
 //!
 //! # Invariants

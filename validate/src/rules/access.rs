@@ -1,5 +1,5 @@
 //! Rules about `OpCooperativeMatrixLoadKHR` and `OpCooperativeMatrixStoreKHR`: the matrix, the pointer and the layout.
-//! Strides and memory operands have files of their own.
+//! Strides and memory operands have their own files.
 
 use super::{arm, component, intel, memory, stride};
 use crate::cx::Cx;
@@ -22,7 +22,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLoadKHR %float %pointer %row_major %stride`
     pub(crate) static LOAD_RESULT = {
         id: "load-result-not-matrix",
-        summary: "the result of a load is no cooperative matrix",
+        summary: "the result of a load is not a cooperative matrix",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR",
@@ -40,7 +40,7 @@ declare_rule! {
     /// `OpCooperativeMatrixStoreKHR %pointer %float_1 %row_major %stride`
     pub(crate) static STORE_OBJECT = {
         id: "store-object-not-matrix",
-        summary: "the object of a store is no cooperative matrix",
+        summary: "the object of a store is not a cooperative matrix",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixStoreKHR",
@@ -58,7 +58,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLoadKHR %matrix %loaded_float %row_major %stride`
     pub(crate) static POINTER_TYPE = {
         id: "access-pointer-type",
-        summary: "Pointer is no pointer",
+        summary: "the Pointer operand is not a pointer",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",
@@ -88,7 +88,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// What Pointer points to is a numerical scalar or a vector of such.
+    /// Pointer points to a numerical scalar or a vector of such.
     /// ## Why
     /// The stride counts elements of that type.
     /// ## Example
@@ -108,7 +108,7 @@ declare_rule! {
     /// ## What it checks
     /// In a shader, Pointer points into an array: its access chain goes through one.
     /// ## Why
-    /// The elements of the matrix are found by stepping through that array; a lone scalar has no neighbours.
+    /// The elements of the matrix are found by stepping through that array; a lone scalar has no neighbors.
     /// ## Example
     /// Pointer points to a member `float x` of a block.
     pub(crate) static NOT_IN_ARRAY = {
@@ -144,12 +144,12 @@ declare_rule! {
     /// ## What it checks
     /// MemoryLayout is a constant instruction of a 32-bit integer type.
     /// ## Why
-    /// How elements lie in memory must be known when the pipeline is made; it may be specialised.
+    /// How elements lie in memory must be known when the pipeline is made; it may be specialized.
     /// ## Example
     /// MemoryLayout is read from a buffer.
     pub(crate) static LAYOUT_NOT_CONSTANT = {
         id: "access-layout-not-constant",
-        summary: "MemoryLayout is no constant of a 32-bit integer type",
+        summary: "MemoryLayout is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",
@@ -196,40 +196,40 @@ declare_rule! {
     }
 }
 
-/// What is loaded or stored, decoded once.
-pub(crate) struct Access<'a> {
+/// A decoded load or store.
+pub(crate) struct LoadStore<'a> {
     pub(crate) at: InstRef,
     pub(crate) is_load: bool,
     pub(crate) matrix: Option<&'a CoopMatView>,
     pub(crate) pointer: Pointer,
     pub(crate) layout: Id,
     pub(crate) layout_value: Const,
-    /// The stride and which operand it is.
+    /// The stride and its operand index.
     pub(crate) stride: Option<(Id, usize)>,
-    /// Where the memory operands begin.
+    /// The index of the first memory operand.
     pub(crate) memory: usize,
 }
 
-/// Where a matrix is loaded from or stored to.
+/// The pointer of a load or store.
 #[derive(Clone, Copy)]
 pub(crate) struct Pointer {
     pub(crate) id: Id,
     pub(crate) ty: Id,
-    /// If it is a pointer.
+    /// The storage class, if it is a pointer.
     pub(crate) storage: Option<StorageClass>,
-    /// If it is a typed pointer.
+    /// The type of the target, if it is a typed pointer.
     pub(crate) pointee: Option<Id>,
 }
 
-impl Access<'_> {
-    /// `load` or `store`.
+impl LoadStore<'_> {
+    /// Returns `load` or `store`.
     pub(crate) fn verb(&self) -> &'static str {
         if self.is_load { "load" } else { "store" }
     }
 }
 
 impl Pointer {
-    /// The value `id`, which need not be a pointer.
+    /// Returns the description of `id`, which need not be a pointer.
     pub(crate) fn of(cx: &Cx, id: Id) -> Pointer {
         let ty = cx.module.type_of(id);
         let (storage, pointee) = match ty.and_then(|t| Type::of(cx.module, t)) {
@@ -245,14 +245,14 @@ impl Pointer {
         self.storage == Some(StorageClass::PhysicalStorageBuffer)
     }
 
-    /// The scalar that memory is made of and how many bytes the stride counts in, where known.
+    /// Returns the scalar type in memory and the number of bytes in which the stride counts, if they are known.
     pub(crate) fn unit(&self, cx: &Cx) -> Option<(Scalar, u64)> {
         let (scalar, len) = scalar_or_vector(cx.module, self.pointee?)?;
         Some((scalar, u64::from(scalar.bytes()) * u64::from(len)))
     }
 }
 
-/// A load, or a store.
+/// Checks a load or a store.
 pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
     let Some(access) = decode(cx, at, is_load) else { return };
     object(cx, &access, out);
@@ -266,13 +266,13 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
     memory::check(cx, &site, out);
 }
 
-fn decode<'a>(cx: &'a Cx, at: InstRef, is_load: bool) -> Option<Access<'a>> {
+fn decode<'a>(cx: &'a Cx, at: InstRef, is_load: bool) -> Option<LoadStore<'a>> {
     let inst = cx.inst(at);
-    let pointer = Pointer::of(cx, inst.id(0)?);
-    let matrix_type = if is_load { inst.ty } else { inst.id(1).and_then(|o| cx.module.type_of(o)) };
+    let pointer = Pointer::of(cx, inst.accessed()?);
+    let matrix_type = if is_load { inst.ty } else { inst.stored().and_then(|o| cx.module.type_of(o)) };
     let layout_at = if is_load { 1 } else { 2 };
     let layout = inst.id(layout_at)?;
-    Some(Access {
+    Some(LoadStore {
         at,
         is_load,
         matrix: matrix_type.and_then(|t| cx.matrix(t)),
@@ -284,7 +284,7 @@ fn decode<'a>(cx: &'a Cx, at: InstRef, is_load: bool) -> Option<Access<'a>> {
     })
 }
 
-fn object(cx: &Cx, a: &Access, out: &mut Sink) {
+fn object(cx: &Cx, a: &LoadStore, out: &mut Sink) {
     if a.matrix.is_some() {
         return;
     }
@@ -299,7 +299,7 @@ fn object(cx: &Cx, a: &Access, out: &mut Sink) {
             )
         });
     } else {
-        let what = inst.id(1).map_or_else(|| "missing".into(), |o| cx.describe_value(o));
+        let what = inst.stored().map_or_else(|| "missing".into(), |o| cx.describe_value(o));
         out.report(&STORE_OBJECT, a.at, || {
             Draft::new(format!("the object of a store must be a cooperative matrix; this is {what}")).label(
                 a.at,
@@ -310,7 +310,7 @@ fn object(cx: &Cx, a: &Access, out: &mut Sink) {
     }
 }
 
-fn pointer(cx: &Cx, a: &Access, out: &mut Sink) {
+fn pointer(cx: &Cx, a: &LoadStore, out: &mut Sink) {
     let p = &a.pointer;
     let Some(storage) = p.storage else {
         let what = cx.describe_value(p.id);
@@ -353,7 +353,7 @@ fn pointer(cx: &Cx, a: &Access, out: &mut Sink) {
     single_object(cx, a.at, p, a.verb(), out);
 }
 
-/// Returns whether Pointer of a load or store points to something that is no element of an array.
+/// Returns false if Pointer of a load or store points to something that is not an element of an array.
 pub(crate) fn single_object(cx: &Cx, at: InstRef, p: &Pointer, verb: &str, out: &mut Sink) {
     if cx.has(Capability::Shader) && p.pointee.is_some() && !p.is_physical() && in_array(cx, p.id) == Some(false) {
         out.report(&NOT_IN_ARRAY, at, || {
@@ -364,42 +364,18 @@ pub(crate) fn single_object(cx: &Cx, at: InstRef, p: &Pointer, verb: &str, out: 
     }
 }
 
-/// A numerical scalar or a vector of some; a long vector counts as well.
+/// Returns true for a numerical scalar or a vector of such, including long vectors.
 fn numeric(cx: &Cx, ty: Id) -> bool {
     scalar_or_vector(cx.module, ty).is_some() || cx.module.def_inst(ty).is_some_and(|i| i.op == Op::TypeVectorIdEXT)
 }
 
-/// Returns whether an instruction that makes a logical pointer may make the one of a load or store.
+/// Checks that the instruction that makes a logical pointer may make the one of a load or store.
 pub(crate) fn source(cx: &Cx, at: InstRef, p: &Pointer, verb: &str, out: &mut Sink) {
     let Some(def) = cx.module.def_inst(p.id) else { return };
     if p.storage.is_none() || p.is_physical() || !cx.logical || def.op.info().is_none() {
         return;
     }
-    let always = matches!(
-        def.op,
-        Op::Variable
-            | Op::UntypedVariableKHR
-            | Op::AccessChain
-            | Op::InBoundsAccessChain
-            | Op::UntypedAccessChainKHR
-            | Op::UntypedInBoundsAccessChainKHR
-            | Op::RawAccessChainNV
-            | Op::FunctionParameter
-            | Op::ImageTexelPointer
-            | Op::CopyObject
-            | Op::BufferPointerEXT
-    );
-    let variable = matches!(
-        def.op,
-        Op::Select
-            | Op::Phi
-            | Op::FunctionCall
-            | Op::PtrAccessChain
-            | Op::UntypedPtrAccessChainKHR
-            | Op::UntypedInBoundsPtrAccessChainKHR
-            | Op::Load
-            | Op::ConstantNull
-    );
+    let (always, variable) = (def.op.makes_logical_pointer(), def.op.makes_variable_pointer());
     let variable_pointers = cx.has(Capability::VariablePointers) || cx.has(Capability::VariablePointersStorageBuffer);
     if !(always || variable && variable_pointers) {
         out.report(&POINTER_SOURCE, at, || {
@@ -415,21 +391,21 @@ pub(crate) fn source(cx: &Cx, at: InstRef, p: &Pointer, verb: &str, out: &mut Si
     }
 }
 
-/// Returns whether a pointer points into an array; `None` where that can't be seen.
+/// Returns true if a pointer points into an array; `None` if that is not known.
 pub(crate) fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
     let mut id = pointer;
-    // Chains of chains are short; a cycle (which only broken modules have) must end.
+    // Chains of chains are short; malformed modules may have cycles.
     for _ in 0..64 {
         let def = cx.module.def_inst(id)?;
         match def.op {
             Op::AccessChain | Op::InBoundsAccessChain => {
-                let base = def.id(0)?;
+                let base = def.access_chain()?.base;
                 let Type::Pointer { pointee, .. } = Type::of(cx.module, cx.module.type_of(base)?)? else {
                     return None;
                 };
                 let mut ty = pointee;
                 for index in def.ids_from(1) {
-                    // A member of an element lies in an array too, if not as the text means it: let it pass.
+                    // A member of an element is also in an array, if not as the specification means it: accept it.
                     if cx.module.def_inst(ty).is_some_and(|t| matches!(t.op, Op::TypeArray | Op::TypeRuntimeArray)) {
                         return Some(true);
                     }
@@ -437,7 +413,7 @@ pub(crate) fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
                 }
                 id = base;
             }
-            Op::CopyObject => id = def.id(0)?,
+            Op::CopyObject => id = def.copy_source()?,
             Op::PtrAccessChain | Op::InBoundsPtrAccessChain => return Some(true),
             Op::Variable => return Some(false),
             _ => return None,
@@ -446,18 +422,18 @@ pub(crate) fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
     None
 }
 
-/// The type that one step of an access chain arrives at.
+/// Returns the type after one step of an access chain.
 fn stepped(cx: &Cx, ty: Id, index: Id) -> Option<Id> {
     let inst = cx.module.def_inst(ty)?;
     match inst.op {
-        // Decoded in place: a struct may have more members than are worth copying for each access.
+        // Decoded in place: a struct may have many members.
         Op::TypeStruct => inst.id(usize::try_from(cx.constant(index).fixed()?).ok()?),
         Op::TypeVector | Op::TypeMatrix => inst.id(0),
         _ => None,
     }
 }
 
-/// The operand MemoryLayout of a load or store.
+/// Checks the operand MemoryLayout of a load or store.
 pub(crate) fn layout(cx: &Cx, at: InstRef, layout: Id, operand: usize, out: &mut Sink) {
     let operand = Part::Operand(operand);
     if let Some(why) = cx.not_const_u32(layout) {
@@ -504,7 +480,7 @@ pub(crate) const PACKED: u64 = CooperativeMatrixLayout::PackedINTEL.0 as u64;
 pub(crate) const ROW_BLOCKED: u64 = CooperativeMatrixLayout::RowBlockedInterleavedARM.0 as u64;
 pub(crate) const COLUMN_BLOCKED: u64 = CooperativeMatrixLayout::ColumnBlockedInterleavedARM.0 as u64;
 
-/// The name of a memory layout.
+/// Returns the name of a memory layout.
 pub(crate) fn layout_name(value: Option<u64>) -> &'static str {
     let layout = value.and_then(|v| u32::try_from(v).ok());
     layout.and_then(|l| Kind::CooperativeMatrixLayout.enumerant(l)).map_or("?", |e| e.name)

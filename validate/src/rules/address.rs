@@ -1,14 +1,14 @@
-//! What is known of the low bits of addresses: enough to prove an alignment, or to disprove it.
+//! The low bits of addresses, as far as they are known: enough to prove or disprove an alignment.
 
 use crate::cx::Cx;
 use coop_ir::spv::Decoration;
 use coop_ir::types::{Type, scalar_or_vector};
 use coop_ir::{Id, Inst, Op};
 
-/// More low bits than this are never asked for.
+/// The number of low bits that are computed.
 const BITS: u32 = 8;
 
-/// Chains of arithmetic and access chains are not followed further; a cycle, which only broken modules have, must end.
+/// The longest chain of instructions that is followed; malformed modules may have cycles.
 const DEPTH: u32 = 24;
 
 /// The low bits of a number: those below `bits` are those of `value`.
@@ -38,14 +38,14 @@ impl Low {
         Low::new(self.bits.min(other.bits), self.value.wrapping_sub(other.value))
     }
 
-    /// `(v + 2^b x) (w + 2^c y)`: what is not known begins where the least of the three mixed terms does.
+    /// `(v + 2^b x) (w + 2^c y)`: the unknown bits begin at the least of the three mixed terms.
     fn mul(self, other: Low) -> Low {
         let zeros = |v: u64| if v == 0 { BITS } else { v.trailing_zeros() };
         let bits = (other.bits + zeros(self.value)).min(self.bits + zeros(other.value)).min(self.bits + other.bits);
         Low::new(bits, self.value.wrapping_mul(other.value))
     }
 
-    /// Returns whether it is a multiple of a power of two: `None` if that can't be told.
+    /// Returns true if it is a multiple of a power of two; `None` if that is not known.
     pub(crate) fn is_multiple_of(self, n: u64) -> Option<bool> {
         debug_assert!(n.is_power_of_two(), "alignments are");
         let wanted = n.trailing_zeros();
@@ -53,13 +53,13 @@ impl Low {
         if self.value & ((1 << known) - 1) != 0 { Some(false) } else { (self.bits >= wanted).then_some(true) }
     }
 
-    /// The remainder by a power of two, as far as it is known.
+    /// Returns the remainder by a power of two, as far as it is known.
     pub(crate) fn remainder(self, n: u64) -> u64 {
         self.value & (n - 1)
     }
 }
 
-/// The low bits of an integer.
+/// Returns the low bits of an integer.
 pub(crate) fn low(cx: &Cx, id: Id) -> Low {
     number(cx, id, 0)
 }
@@ -70,8 +70,8 @@ fn number(cx: &Cx, id: Id, depth: u32) -> Low {
     }
     let Some(inst) = cx.module.def_inst(id).filter(|_| depth < DEPTH) else { return Low::UNKNOWN };
     let (op, first) = match inst.op {
-        Op::SpecConstantOp => match inst.word(0).and_then(|w| u16::try_from(w).ok()) {
-            Some(op) => (Op(op), 1),
+        Op::SpecConstantOp => match inst.specialized_op() {
+            Some(op) => (op, 1),
             None => return Low::UNKNOWN,
         },
         op => (op, 0),
@@ -87,7 +87,7 @@ fn number(cx: &Cx, id: Id, depth: u32) -> Low {
             Some(_) => Low::exact(0),
             None => Low::UNKNOWN,
         },
-        // What a mask clears is 0.
+        // A mask clears its zero bits.
         Op::BitwiseAnd => match fixed(0).or_else(|| fixed(1)) {
             Some(mask) => Low::new(mask.trailing_zeros(), 0),
             None => Low::UNKNOWN,
@@ -97,8 +97,8 @@ fn number(cx: &Cx, id: Id, depth: u32) -> Low {
     }
 }
 
-/// How far into a variable a pointer points, in bytes, as far as it is known. `None` if it does not come from a
-/// variable by access chains.
+/// Returns the offset of a pointer into its variable, in bytes, as far as it is known. `None` if it is not derived from
+/// a variable by access chains.
 pub(crate) fn offset(cx: &Cx, pointer: Id) -> Option<Low> {
     let mut id = pointer;
     let mut sum = Low::exact(0);
@@ -106,10 +106,10 @@ pub(crate) fn offset(cx: &Cx, pointer: Id) -> Option<Low> {
         let inst = cx.module.def_inst(id)?;
         match inst.op {
             Op::Variable => return Some(sum),
-            Op::CopyObject => id = inst.id(0)?,
+            Op::CopyObject => id = inst.copy_source()?,
             Op::AccessChain | Op::InBoundsAccessChain => {
                 sum = sum.add(chain(cx, inst));
-                id = inst.id(0)?;
+                id = inst.access_chain()?.base;
             }
             _ => return None,
         }
@@ -118,7 +118,7 @@ pub(crate) fn offset(cx: &Cx, pointer: Id) -> Option<Low> {
 }
 
 fn chain(cx: &Cx, inst: &Inst) -> Low {
-    let base = inst.id(0).and_then(|b| cx.module.type_of(b)).and_then(|t| Type::of(cx.module, t));
+    let base = inst.access_chain().and_then(|c| cx.module.type_of(c.base)).and_then(|t| Type::of(cx.module, t));
     let Some(Type::Pointer { pointee, .. }) = base else { return Low::UNKNOWN };
     let (mut ty, mut sum) = (pointee, Low::exact(0));
     for index in inst.ids_from(1) {
@@ -129,13 +129,13 @@ fn chain(cx: &Cx, inst: &Inst) -> Low {
     sum
 }
 
-/// Bytes that one index adds, and the type that it leads to.
+/// Returns the bytes of one index step, and the type there.
 fn step(cx: &Cx, ty: Id, index: Id) -> Option<(Low, Id)> {
     match Type::of(cx.module, ty)? {
         Type::Array { elem, .. } | Type::RuntimeArray { elem } => {
             let bytes = match cx.decorations().value(ty, Decoration::ArrayStride) {
                 Some(stride) => stride,
-                // Without a layout: elements of 1, 2 or 4 scalars follow each other.
+                // Without a layout, elements of 1, 2 or 4 scalars are adjacent.
                 None => match scalar_or_vector(cx.module, elem)? {
                     (_, 3) => return None,
                     (s, n) => s.bytes().checked_mul(n)?,
@@ -173,7 +173,7 @@ mod tests {
         // (something times 4) times 4, plus 2.
         let y = Low::UNKNOWN.mul(Low::exact(4)).mul(Low::exact(4)).add(Low::exact(2));
         assert_eq!((y.is_multiple_of(16), y.is_multiple_of(2), y.remainder(16)), (Some(false), Some(true), 2));
-        // All products of small numbers agree with what is said of them.
+        // The products of all small numbers agree.
         for a in 0..64u64 {
             for b in 0..64u64 {
                 for (ka, kb) in [(2, 3), (0, 5), (4, 4), (6, 1)] {

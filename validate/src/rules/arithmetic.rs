@@ -1,4 +1,4 @@
-//! Rules about arithmetic on matrices, and about instructions that do not take matrices at all.
+//! Rules about arithmetic on matrices, and about instructions that do not accept matrices.
 
 use super::nv1;
 use crate::cx::Cx;
@@ -174,40 +174,23 @@ declare_rule! {
     }
 }
 
-/// An extended instruction, which takes no matrix unless it means nothing.
+/// Checks an extended instruction: no instruction of a set that computes accepts a matrix.
 pub(crate) fn extended(cx: &Cx, o: &Operation, out: &mut Sink) {
     if is_semantic(cx, o.at) {
         refused(cx, o, out);
     }
 }
 
-/// Instructions that take no matrices: all that are known, but those that take any type, those that the extensions list,
-/// and those of the extensions. Where matrices stand in a list of arguments, nobody says what they must be.
+/// Returns true if an instruction does not accept matrices: every known one, except for those that accept any type and
+/// those of the matrix extensions. The types of arguments in a list are not known.
 pub(crate) fn refuses_matrices(op: Op) -> bool {
-    let any_type = matches!(
-        op,
-        Op::Undef
-            | Op::Variable
-            | Op::Load
-            | Op::Store
-            | Op::CopyObject
-            | Op::Phi
-            | Op::CompositeConstruct
-            | Op::CompositeConstructReplicateEXT
-            | Op::Function
-            | Op::FunctionParameter
-            | Op::FunctionCall
-            | Op::FunctionPointerCallINTEL
-            | Op::AsmCallINTEL
-            | Op::ReturnValue
-    );
-    op.info().is_some() && !any_type && !op.is_matrix_op()
+    op.info().is_some() && !op.takes_any_type() && !op.is_matrix_op()
 }
 
 /// Returns true if an extended instruction is of a set that computes.
 pub(crate) fn is_semantic(cx: &Cx, at: InstRef) -> bool {
     let set = cx.inst(at).id(0).and_then(|s| cx.module.def_inst(s)).and_then(|i| i.string(0));
-    // What an unknown set takes is not known either.
+    // The operands of an unknown set are not known.
     set.is_some_and(|(name, _)| matches!(name.as_str(), "GLSL.std.450" | "OpenCL.std"))
 }
 
@@ -228,7 +211,7 @@ pub(crate) fn refused(cx: &Cx, o: &Operation, out: &mut Sink) {
     });
 }
 
-/// An operation on one or two matrices.
+/// Checks an operation on one or two matrices.
 pub(crate) fn arithmetic(cx: &Cx, o: &Operation, integers: bool, out: &mut Sink) {
     let Some((first, _)) = o.matrix(cx) else { return };
     if matches!((first, o.op), (MatrixType::Nv(_), Op::FMul | Op::IMul)) {
@@ -244,12 +227,12 @@ pub(crate) fn arithmetic(cx: &Cx, o: &Operation, integers: bool, out: &mut Sink)
     }
 }
 
-/// Returns whether all operands have the type of the result.
+/// Returns true if all operands have the type of the result.
 fn one_type(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some(result) = o.ty else { return };
     for (i, value) in o.ids() {
         let ty = cx.module.type_of(value);
-        if ty != Some(result) && (ty.is_some() || cx.is_no_value(value)) {
+        if ty != Some(result) && (ty.is_some() || cx.is_not_a_value(value)) {
             out.report(&TYPE_MISMATCH, o.at, || {
                 let (is, wanted) = (cx.describe_value(value), cx.describe(result));
                 let again = if is == wanted { "another type that looks the same, " } else { "" };
@@ -262,7 +245,7 @@ fn one_type(cx: &Cx, o: &Operation, out: &mut Sink) {
     }
 }
 
-/// Returns whether the components suit the operation.
+/// Returns true if the components suit the operation.
 fn suits(cx: &Cx, o: &Operation, integers: bool, matrix: MatrixType, out: &mut Sink) {
     let Some(component) = matrix.component() else { return };
     let suits = match (o.op, component) {
@@ -283,7 +266,7 @@ fn suits(cx: &Cx, o: &Operation, integers: bool, matrix: MatrixType, out: &mut S
     }
 }
 
-/// The value that a constant matrix has in all its elements, if it is fixed.
+/// Returns the value of all elements of a constant matrix, if it is fixed.
 fn splat(cx: &Cx, value: Id) -> Option<u64> {
     let inst = cx.module.def_inst(value)?;
     match inst.op {
@@ -335,7 +318,7 @@ pub(crate) fn times_scalar(cx: &Cx, o: &Operation, out: &mut Sink) {
     }
 }
 
-/// Returns whether a matrix is multiplied by a scalar of its component type.
+/// Returns true if a matrix is multiplied by a scalar of its component type.
 fn scalar_types(cx: &Cx, o: &Operation, matrix: MatrixType, out: &mut Sink) {
     let (Some(left), Some(scalar), Some(result)) = (o.id(0), o.id(1), o.ty) else { return };
     if cx.module.type_of(left) != Some(result) {
@@ -383,7 +366,7 @@ pub(crate) fn select(cx: &Cx, o: &Operation, out: &mut Sink) {
 
 pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
-    let Some(function) = inst.id(0).and_then(|f| cx.module.def_inst(f)) else { return };
+    let Some(function) = inst.callee().and_then(|f| cx.module.def_inst(f)) else { return };
     // Decoded in place: a function may have more parameters than are worth copying for each call.
     let ty = function.function_type().and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction);
     let Some((ty, ret)) = ty.and_then(|t| Some((t, t.id(0)?))) else { return };
@@ -395,7 +378,7 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
         out.report(&CALL, at, || {
             Draft::new(format!("the call gives {}, the function {}", cx.describe(ty), cx.describe(ret)))
                 .label(at, Part::Type, cx.describe(ty))
-                .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Type, cx.describe(ret))
+                .label_opt(inst.callee().and_then(|f| cx.def(f)), Part::Type, cx.describe(ret))
         });
     }
     let (given, taken) = (inst.ids_from(1).count(), ty.ids_from(1).count());
@@ -405,7 +388,7 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
         out.report(&CALL, at, || {
             Draft::new(format!("the call has {given} arguments, the function {taken} parameters"))
                 .label(at, Part::Whole, format!("{given} arguments"))
-                .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Whole, "the function")
+                .label_opt(inst.callee().and_then(|f| cx.def(f)), Part::Whole, "the function")
         });
     }
     for (i, (argument, wanted)) in inst.ids_from(1).zip(ty.ids_from(1)).enumerate() {
@@ -415,20 +398,20 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
                 let (is, wanted) = (cx.describe(ty), cx.describe(wanted));
                 Draft::new(format!("argument {} is {is}, the parameter {wanted}", i + 1))
                     .label(at, Part::Operand(i + 1), format!("this is {is}"))
-                    .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Whole, "the function")
+                    .label_opt(inst.callee().and_then(|f| cx.def(f)), Part::Whole, "the function")
             });
         }
     }
 }
 
-/// What functions say of their types, and what they return.
+/// Checks the types of functions and their returns.
 pub(crate) fn functions(cx: &Cx, out: &mut Sink) {
     let matrix = |t: Id| cx.matrix_type(t).is_some();
     for f in &cx.module.functions {
         let def = cx.inst(f.def);
         let Some(ret) = def.ty else { continue };
-        let ty = def.id(1).and_then(|t| cx.module.def_inst(t)).filter(|t| t.op == Op::TypeFunction);
-        // As often as not there is no matrix in any of them.
+        let ty = def.function_type().and_then(|t| cx.module.def_inst(t)).filter(|t| t.op == Op::TypeFunction);
+        // Most functions have no matrices in their types.
         if let Some(ty) = ty {
             let said = ty.id(0).filter(|r| *r != ret && (matrix(*r) || matrix(ret)));
             if let Some(said) = said {
@@ -447,7 +430,7 @@ pub(crate) fn functions(cx: &Cx, out: &mut Sink) {
     }
 }
 
-/// A type that differs from the one in the type of the function.
+/// Reports a type that differs from the one in the type of the function.
 fn mismatch(cx: &Cx, (at, part, is): (InstRef, Part, Id), what: &str, said: Id, out: &mut Sink) {
     out.report(&CALL, at, || {
         let (is, said) = (cx.describe(is), cx.describe(said));
@@ -455,11 +438,11 @@ fn mismatch(cx: &Cx, (at, part, is): (InstRef, Part, Id), what: &str, said: Id, 
     });
 }
 
-/// What a terminator returns.
+/// Checks the value that a terminator returns.
 fn returned(cx: &Cx, function: InstRef, ret: Id, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let is = match inst.op {
-        Op::ReturnValue => inst.id(0).and_then(|v| cx.module.type_of(v)),
+        Op::ReturnValue => inst.returned().and_then(|v| cx.module.type_of(v)),
         Op::Return => None,
         _ => return,
     };

@@ -1,6 +1,6 @@
 //! Rules about the layouts of SPV_ARM_cooperative_matrix_layouts: blocks of 64 bytes, some of them interleaved.
 
-use super::access::{Access, COLUMN_BLOCKED, ROW_BLOCKED};
+use super::access::{COLUMN_BLOCKED, LoadStore, ROW_BLOCKED};
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
@@ -32,7 +32,7 @@ declare_rule! {
     /// ## Why
     /// The matrix is made of whole blocks of 4 rows of 16 bytes, and these of whole groups.
     /// ## Example
-    /// A f16 16x12 matrix with RowBlockedInterleavedARM: 12 columns are no multiple of 8.
+    /// A f16 16x12 matrix with RowBlockedInterleavedARM: 12 columns are not a multiple of 8.
     pub(crate) static SHAPE = {
         id: "arm-shape",
         summary: "a matrix is not made of whole blocks",
@@ -45,7 +45,7 @@ declare_rule! {
 }
 
 /// A load or store, of any layout.
-pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
+pub(crate) fn check(cx: &Cx, a: &LoadStore, out: &mut Sink) {
     let Some(layout @ (ROW_BLOCKED | COLUMN_BLOCKED)) = a.layout_value.fixed() else { return };
     let Some((stride, operand)) = a.stride else { return };
     let is_constant = cx.module.def_inst(stride).is_some_and(|i| i.op.is_constant());
@@ -56,7 +56,7 @@ pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
     };
     if verdict != Verdict::Holds {
         out.judge(&STRIDE, verdict, a.at, || {
-            let is = if is_constant { format!("{value}") } else { "no constant".into() };
+            let is = if is_constant { format!("{value}") } else { "not a constant".into() };
             Draft::new(format!("the stride of a blocked layout is 1, 2 or 4 blocks; this is {is}"))
                 .label(a.at, Part::Operand(operand), "blocks that are interleaved")
                 .label_opt(cx.def(stride), Part::Whole, "comes from here")
@@ -69,9 +69,11 @@ pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
     let sides: [(&str, &Const, u64, usize); 2] = [("rows", &matrix.rows, rows, 2), ("columns", &matrix.cols, cols, 3)];
     for (name, n, of, type_operand) in sides {
         out.judge(&SHAPE, Verdict::of(n, |n| n.is_multiple_of(of)), a.at, || {
-            Draft::new(format!("{n} {name} of {matrix} are no multiple of {of}, which a group of {group} blocks has"))
-                .label(a.at, Part::Operand(operand), format!("groups of {group}"))
-                .label_opt(cx.decl(matrix), Part::Operand(type_operand), format!("{n} {name}"))
+            Draft::new(format!(
+                "{n} {name} of {matrix} are not a multiple of {of}, which a group of {group} blocks has"
+            ))
+            .label(a.at, Part::Operand(operand), format!("groups of {group}"))
+            .label_opt(cx.decl(matrix), Part::Operand(type_operand), format!("{n} {name}"))
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Functions that an instruction runs: per element, to combine two, or to decode a block.
+//! Functions that an instruction calls: for each element, to combine two elements, or to decode a block.
 
 use crate::cx::Cx;
 use coop_ir::effects::{self, Written};
@@ -6,7 +6,7 @@ use coop_ir::spv::StorageClass;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, InstRef, Op, Operand};
 
-/// A function and what its type says. Parameters are not copied: there may be more than are worth it.
+/// A function with its type. Parameters are not copied: there may be many.
 pub(crate) struct Callback<'a> {
     /// The `OpFunction`.
     pub(crate) at: InstRef,
@@ -15,10 +15,11 @@ pub(crate) struct Callback<'a> {
 }
 
 impl<'a> Callback<'a> {
-    /// The function `id`; `None` if it is none, or has no function type.
+    /// Returns the function `id`; `None` if it is not a function, or has no function type.
     pub(crate) fn of(cx: &Cx<'a>, id: Id) -> Option<Callback<'a>> {
         let at = cx.def(id).filter(|r| cx.inst(*r).op == Op::Function)?;
-        let ty = cx.inst(at).id(1).and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction)?;
+        let ty =
+            cx.inst(at).function_type().and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction)?;
         Some(Callback { at, ret: ty.id(0)?, params: ty.operands.get(1..)? })
     }
 
@@ -26,19 +27,19 @@ impl<'a> Callback<'a> {
         self.params.len()
     }
 
-    /// The type of a parameter.
+    /// Returns the type of a parameter.
     pub(crate) fn param(&self, i: usize) -> Option<Id> {
         self.params.get(i)?.id()
     }
 
-    /// The `OpFunctionParameter`, for labels; else the function.
+    /// Returns the `OpFunctionParameter` for labels, or else the function.
     pub(crate) fn param_at(&self, cx: &Cx, i: usize) -> InstRef {
         let function = cx.module.functions.iter().find(|f| f.def == self.at);
         let mut params = function.iter().flat_map(|f| &f.params).filter(|r| cx.inst(**r).op == Op::FunctionParameter);
         params.nth(i).copied().unwrap_or(self.at)
     }
 
-    /// The types of the parameters in words: `u32, u32, f16`.
+    /// Returns the types of the parameters as text: `u32, u32, f16`.
     pub(crate) fn signature(&self, cx: &Cx) -> String {
         let params: Vec<String> = (0..self.len().min(8)).filter_map(|i| Some(cx.describe(self.param(i)?))).collect();
         let more = if self.len() > 8 { ", ..." } else { "" };
@@ -46,12 +47,12 @@ impl<'a> Callback<'a> {
     }
 }
 
-/// A 32-bit integer type of either sign.
+/// Returns true for a 32-bit integer type of either sign.
 pub(crate) fn is_int32(cx: &Cx, ty: Id) -> bool {
     matches!(cx.scalar(ty), Some(Scalar::Int { width: 32, .. }))
 }
 
-/// The first instruction that `function` runs and that writes memory which outlives it.
+/// Returns the first instruction of `function`, or of its callees, that writes memory that outlives the call.
 pub(crate) fn side_effect(cx: &Cx, function: Id) -> Option<InstRef> {
     let calls = cx.calls();
     let reached = calls.reachable(calls.function(function));

@@ -1,4 +1,4 @@
-//! Rules about what matrices are made of: bfloat16, 8-bit floats, 4-bit integers, and types that need a capability.
+//! Rules about component types: bfloat16, 8-bit floats, 4-bit integers, and types that need a capability.
 
 use crate::cx::Cx;
 use crate::declare_rule;
@@ -160,7 +160,7 @@ declare_rule! {
     }
 }
 
-/// Why arithmetic is none of a component type's business.
+/// Returns the reason for which arithmetic is not defined for a component type.
 pub(crate) fn storage_only(component: Scalar) -> Option<&'static str> {
     match component {
         Scalar::BF16 => Some("SPV_KHR_bfloat16"),
@@ -170,7 +170,7 @@ pub(crate) fn storage_only(component: Scalar) -> Option<&'static str> {
     }
 }
 
-/// A matrix type of either extension.
+/// Checks a matrix type of either extension.
 pub(crate) fn matrix_type(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
     let Some(component) = m.component() else { return };
     if is_microscaling(component) {
@@ -185,8 +185,8 @@ pub(crate) fn matrix_type(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
     width(cx, component, m.component_id(), at, out);
 }
 
-/// Returns true if a scalar is of a format of SPV_EXT_ocp_microscaling_types; the last, of 8-bit integers with a scale,
-/// has no name in the grammar yet.
+/// Returns true for the formats of SPV_EXT_ocp_microscaling_types; the last one, of 8-bit integers with a scale, has no
+/// name in the grammar yet.
 fn is_microscaling(scalar: Scalar) -> bool {
     let Scalar::Encoded { encoding, .. } = scalar else { return false };
     (FPEncoding::Float6E2M3EXT.0..=FPEncoding::Float8UnsignedE8M0EXT.0 + 1).contains(&encoding)
@@ -196,7 +196,7 @@ fn width(cx: &Cx, component: Scalar, id: Id, at: InstRef, out: &mut Sink) {
     if !cx.has(Capability::Shader) {
         return;
     }
-    // What allows to declare the type; storing it is enough.
+    // The capabilities that allow the type, including those for storing it.
     let any_of: &[Cap] = match component {
         Scalar::Int { width: 8, .. } => &[
             Cap::Int8,
@@ -238,7 +238,7 @@ fn width(cx: &Cx, component: Scalar, id: Id, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// Arithmetic, or a reduction, on the matrix that an operation gives or takes.
+/// Checks arithmetic, or a reduction, on the matrix operand or result of an operation.
 pub(crate) fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
     let arithmetic = o.op.is_matrix_arithmetic();
     let reduction = o.op == Op::CooperativeMatrixReduceNV;
@@ -265,7 +265,7 @@ pub(crate) fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
     }
 }
 
-/// Variables, and decorations, in a module that has small floats or 4-bit integers.
+/// Checks variables and decorations in a module with small floats or 4-bit integers.
 pub(crate) fn globals(cx: &Cx, out: &mut Sink) {
     for &at in &cx.module.globals {
         let inst = cx.inst(at);
@@ -304,7 +304,7 @@ fn int4_memory(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// Returns true if a type is or has 4-bit integers that fill no byte.
+/// Returns true if a type is or has 4-bit integers that do not fill a byte.
 fn half_bytes(cx: &Cx, ty: Id, depth: u32) -> bool {
     let is_four = |id: Id| matches!(cx.scalar(id), Some(Scalar::Int { width: 4, .. }));
     match Type::of(cx.module, ty) {
@@ -334,7 +334,7 @@ fn interface(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// The first bfloat16 or 8-bit float in a type.
+/// Returns the first bfloat16 or 8-bit float in a type.
 fn small_float(cx: &Cx, ty: Id, depth: u32) -> Option<Scalar> {
     if depth > 16 {
         return None;
@@ -369,17 +369,18 @@ fn saturated(cx: &Cx, decoration: InstRef, target: Id, out: &mut Sink) {
     });
 }
 
-/// The memory behind a pointer that a matrix is loaded or stored through.
+/// Checks the memory behind the pointer of a matrix load or store.
 pub(crate) fn memory(cx: &Cx, at: InstRef, pointer: &Pointer, out: &mut Sink) {
     let (Some(storage), true) = (pointer.storage, cx.has(Capability::Shader)) else { return };
     let Some((scalar, _)) = pointer.unit(cx) else { return };
     let buffer = [StorageClass::StorageBuffer, StorageClass::PhysicalStorageBuffer].contains(&storage);
     let workgroup = storage == StorageClass::Workgroup;
-    // Shared memory without an explicit layout needs what arithmetic needs.
+    // Shared memory without an explicit layout needs the capability for arithmetic.
     let any_of: &[Cap] = match (scalar, scalar.width()) {
-        // The capabilities of encoded floats allow to store them.
+        // The capabilities of encoded floats allow storing them.
         (Scalar::Encoded { .. }, _) => return,
-        // Whoever may compute with a type may also store it; whether a device can is another question.
+        // A capability for arithmetic with a type also allows storing it; whether a device supports that is a separate
+        // question.
         (_, 8) if buffer => &[Cap::StorageBuffer8BitAccess, Cap::UniformAndStorageBuffer8BitAccess, Cap::Int8],
         (Scalar::Int { .. }, 16) if buffer => {
             &[Cap::StorageBuffer16BitAccess, Cap::UniformAndStorageBuffer16BitAccess, Cap::Int16]

@@ -1,7 +1,7 @@
 //! Rules about making a matrix of a single value.
 
 use super::intel;
-use crate::cx::{Class, Cx};
+use crate::cx::{Cx, TypeClass};
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
@@ -47,7 +47,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// What is replicated into a matrix (OpConstantCompositeReplicateEXT and its relatives) is a value of its component
+    /// The value that is replicated into a matrix (OpConstantCompositeReplicateEXT and its relatives) has the component
     /// type.
     /// ## Why
     /// The one value is given to all elements.
@@ -104,7 +104,7 @@ pub(crate) fn constituents(cx: &Cx, rule: &'static Rule, at: InstRef, out: &mut 
 /// An array or a struct with matrices inside: its constituents have the types of its elements.
 fn members(cx: &Cx, rule: &'static Rule, at: InstRef, ty: Id, out: &mut Sink) {
     let inst = cx.inst(at);
-    let Some(composite) = cx.module.def_inst(ty).filter(|_| cx.class(ty) == Some(Class::Holder)) else { return };
+    let Some(composite) = cx.module.def_inst(ty).filter(|_| cx.class(ty) == Some(TypeClass::Holder)) else { return };
     let member = |i: usize| match composite.op {
         Op::TypeArray | Op::TypeRuntimeArray => composite.id(0),
         Op::TypeStruct if rule.id == REPLICATE.id => composite.id(0),

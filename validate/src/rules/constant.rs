@@ -1,4 +1,4 @@
-//! Rules about `OpSpecConstantOp` with matrices. What rules say of an operation they say of it there as well.
+//! Rules about `OpSpecConstantOp` with matrices. The rules about its operation apply, too.
 
 use crate::cx::Cx;
 use crate::declare_rule;
@@ -25,9 +25,9 @@ declare_rule! {
     }
 }
 
-/// An `OpSpecConstantOp` that has to do with matrices. Returns whether it takes the operation.
+/// Checks an `OpSpecConstantOp` that involves matrices. Returns true if it may have the operation.
 pub(crate) fn operation(cx: &Cx, o: &Operation, out: &mut Sink) -> bool {
-    // What the grammar does not know is left alone.
+    // Operations beyond the grammar are accepted.
     if o.op.info().is_none() || o.op.is_specializable(|c| cx.capabilities.has(c)) {
         return true;
     }

@@ -1,6 +1,6 @@
 //! Rules about conversions of matrices, `OpBitcast` included.
 
-use super::{nv1, relabel};
+use super::{change_use, nv1};
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::matrix::MatrixType;
@@ -159,7 +159,7 @@ declare_rule! {
     }
 }
 
-/// A conversion that takes no matrix.
+/// Reports a conversion that does not accept matrices.
 pub(crate) fn not_allowed(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some((matrix, part)) = o.matrix(cx) else { return };
     if let MatrixType::Nv(_) = matrix {
@@ -173,7 +173,7 @@ pub(crate) fn not_allowed(cx: &Cx, o: &Operation, out: &mut Sink) {
     });
 }
 
-/// A conversion that takes matrices too.
+/// Checks a conversion that accepts matrices.
 pub(crate) fn conversion(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some(value) = o.id(0) else { return };
     let (from, to) = match (cx.matrix_type_of(value), o.ty.and_then(|t| cx.matrix_type(t))) {
@@ -193,9 +193,9 @@ pub(crate) fn conversion(cx: &Cx, o: &Operation, out: &mut Sink) {
             return;
         }
     };
-    // A transposing conversion exchanges rows and columns; that has rules of its own.
+    // A transposing conversion exchanges rows and columns, and has its own rules.
     if cx.transposes(o.at) && o.op != Op::Bitcast {
-        relabel::transposed(cx, o.at, from, to, out);
+        change_use::transposed(cx, o.at, from, to, out);
     } else {
         shape(cx, o.at, from, to, out);
         uses(cx, o, from, to, out);
@@ -269,7 +269,7 @@ fn uses(cx: &Cx, o: &Operation, from: &CoopMatView, to: &CoopMatView, out: &mut 
     });
 }
 
-/// Returns whether the component types suit the conversion; one that changes the use may keep the type.
+/// Returns true if the component types suit the conversion; one that changes the use may keep the type.
 pub(crate) fn components(cx: &Cx, o: &Operation, from: MatrixType, to: MatrixType, same_use: bool, out: &mut Sink) {
     let (Some(f), Some(t)) = (from.component(), to.component()) else { return };
     let op = o.op;

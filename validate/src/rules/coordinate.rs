@@ -1,5 +1,5 @@
-//! Rules about `OpCooperativeMatrixGetCoordinateEXT` and Intel's instruction for the same: which row and column a
-//! component of an invocation is.
+//! Rules about `OpCooperativeMatrixGetCoordinateEXT` and Intel's equivalent: the row and column of a component of an
+//! invocation.
 
 use super::callback::is_int32;
 use crate::cx::Cx;
@@ -19,7 +19,7 @@ declare_rule! {
     /// `OpCooperativeMatrixGetCoordinateEXT %uint %matrix %uint_0`
     pub(crate) static RESULT = {
         id: "coordinate-result-type",
-        summary: "coordinates are no vector of two 32-bit integers",
+        summary: "coordinates are not a vector of two 32-bit integers",
         level: Error,
         since: "0.2.0",
         spec: "SPV_EXT_cooperative_matrix_maintenance1, OpCooperativeMatrixGetCoordinateEXT",
@@ -37,7 +37,7 @@ declare_rule! {
     /// `OpCooperativeMatrixGetCoordinateEXT %v2uint %a_float %uint_0`
     pub(crate) static NOT_MATRIX = {
         id: "coordinate-not-matrix",
-        summary: "coordinates are asked of something that is no matrix",
+        summary: "coordinates are asked of something that is not a matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_EXT_cooperative_matrix_maintenance1, OpCooperativeMatrixGetCoordinateEXT",
@@ -55,7 +55,7 @@ declare_rule! {
     /// `OpCooperativeMatrixGetCoordinateEXT %v2uint %matrix %float_0`
     pub(crate) static INDEX = {
         id: "coordinate-index-type",
-        summary: "the index of a component is no 32-bit integer",
+        summary: "the index of a component is not a 32-bit integer",
         level: Error,
         since: "0.2.0",
         spec: "SPV_EXT_cooperative_matrix_maintenance1, OpCooperativeMatrixGetCoordinateEXT",
@@ -95,7 +95,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
             )
         });
     }
-    // Indices of kernels have 64 bits: DPC++ says so in each, and Intel's compilers take it.
+    // In kernels indices have 64 bits: DPC++ emits that, and Intel's compilers accept it.
     let wide = |t: Id| cx.module.has_capability(Capability::Kernel) && cx.scalar(t).is_some_and(Scalar::is_int);
     if !cx.module.type_of(index).is_some_and(|t| is_int32(cx, t) || wide(t)) {
         let is = cx.describe_value(index);

@@ -1,9 +1,9 @@
-//! Rules about the decode functions of a tensor load: one gives a component for a place in a block, another may give
-//! several at once.
+//! Rules about the decode functions of a tensor load: one returns a component of a block, another may return several at
+//! once.
 
 use super::callback::{Callback, is_int32, side_effect};
 use super::reduce::{not_function, shorten};
-use super::tensor::access::TensorAccess;
+use super::tensor::access::TensorLoadStore;
 use super::tensor::state::States;
 use crate::cx::Cx;
 use crate::declare_rule;
@@ -43,7 +43,7 @@ declare_rule! {
     /// DecodeFunc is a constant.
     pub(crate) static NOT_FUNCTION = {
         id: "decode-not-function",
-        summary: "a decode function is no function",
+        summary: "a decode function is not a function",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, Tensor Addressing Operands",
@@ -56,7 +56,7 @@ declare_rule! {
     /// ## What it checks
     /// DecodeFunc returns a component of the matrix.
     /// ## Why
-    /// What it returns becomes the element.
+    /// Its result becomes the element.
     /// ## Example
     /// A load of a f16 matrix with a decode function that returns f32.
     pub(crate) static RETURN = {
@@ -207,7 +207,7 @@ declare_rule! {
     /// A block size of 6 with a DecodeVectorFunc that returns 4 components.
     pub(crate) static BLOCK_MULTIPLE = {
         id: "decode-vector-block",
-        summary: "a block is no multiple of the vector that is decoded",
+        summary: "a block is not a multiple of the vector that is decoded",
         level: Error,
         since: "0.2.0",
         spec: "Vulkan, Runtime SPIR-V Validation",
@@ -226,7 +226,7 @@ declare_rule! {
     /// A decode function for `struct { float16_t scale; uint8_t q[3]; }`.
     pub(crate) static STEP = {
         id: "portability-decode-step",
-        summary: "a decoded block's size is no multiple of its alignment",
+        summary: "a decoded block's size is not a multiple of its alignment",
         level: Warning,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixLoadTensorNV; seen on an H100 (580.159)",
@@ -235,8 +235,8 @@ declare_rule! {
     }
 }
 
-/// The decode functions of a load.
-pub(crate) fn check(cx: &Cx, a: &TensorAccess, states: Option<&States>, out: &mut Sink) {
+/// Checks the decode functions of a load.
+pub(crate) fn check(cx: &Cx, a: &TensorLoadStore, states: Option<&States>, out: &mut Sink) {
     if !a.is_load {
         return;
     }
@@ -272,7 +272,7 @@ pub(crate) fn check(cx: &Cx, a: &TensorAccess, states: Option<&States>, out: &mu
     }
 }
 
-fn storage(cx: &Cx, a: &TensorAccess, operand: usize, out: &mut Sink) {
+fn storage(cx: &Cx, a: &TensorLoadStore, operand: usize, out: &mut Sink) {
     let classes = [StorageClass::StorageBuffer, StorageClass::PhysicalStorageBuffer];
     let Some(storage) = a.pointer.storage.filter(|s| !classes.contains(s)) else { return };
     let name = storage_name(storage);
@@ -284,10 +284,10 @@ fn storage(cx: &Cx, a: &TensorAccess, operand: usize, out: &mut Sink) {
     });
 }
 
-/// The function, with its parameters checked.
+/// Returns the function, after checks of its parameters.
 fn callback<'a>(
     cx: &Cx<'a>,
-    a: &TensorAccess,
+    a: &TensorLoadStore,
     name: &str,
     function: Id,
     operand: usize,
@@ -323,7 +323,7 @@ fn callback<'a>(
     Some(callback)
 }
 
-fn pointer(cx: &Cx, a: &TensorAccess, name: &str, operand: usize, callback: &Callback, out: &mut Sink) {
+fn pointer(cx: &Cx, a: &TensorLoadStore, name: &str, operand: usize, callback: &Callback, out: &mut Sink) {
     let ty = callback.param(0);
     match ty.and_then(|t| Type::of(cx.module, t)) {
         Some(Type::Pointer { storage, pointee }) if storage == StorageClass::PhysicalStorageBuffer => {
@@ -344,7 +344,15 @@ fn pointer(cx: &Cx, a: &TensorAccess, name: &str, operand: usize, callback: &Cal
     }
 }
 
-fn coordinates(cx: &Cx, a: &TensorAccess, name: &str, operand: usize, callback: &Callback, i: usize, out: &mut Sink) {
+fn coordinates(
+    cx: &Cx,
+    a: &TensorLoadStore,
+    name: &str,
+    operand: usize,
+    callback: &Callback,
+    i: usize,
+    out: &mut Sink,
+) {
     let which = if i == 1 { "block coordinates" } else { "coordinates inside the block" };
     let Some(ty) = callback.param(i) else { return };
     let report = |out: &mut Sink, rule: &'static Rule, verdict, is: String, wanted: String| {
@@ -369,7 +377,7 @@ fn coordinates(cx: &Cx, a: &TensorAccess, name: &str, operand: usize, callback: 
     report(out, &COORDINATES, verdict, format!("{n}"), format!("{dims}, as many as the layout has dimensions"));
 }
 
-/// A vector type that may be returned: its element type and how many.
+/// Returns the element type and the length of a vector type that may be returned.
 fn vector_type(cx: &Cx, ty: Id) -> Option<(Id, Const)> {
     if let Some(Type::Vector { elem, len }) = Type::of(cx.module, ty) {
         return Some((elem, Const::Fixed(len.into())));
@@ -380,7 +388,7 @@ fn vector_type(cx: &Cx, ty: Id) -> Option<(Id, Const)> {
 
 fn vector(
     cx: &Cx,
-    a: &TensorAccess,
+    a: &TensorLoadStore,
     matrix: &CoopMatView,
     callback: &Callback,
     operand: usize,
@@ -416,7 +424,7 @@ fn vector(
     {
         out.report(&BLOCK_MULTIPLE, a.at, || {
             Draft::new(format!(
-                "the innermost block size {block} is no multiple of the {n} components of DecodeVectorFunc"
+                "the innermost block size {block} is not a multiple of the {n} components of DecodeVectorFunc"
             ))
             .label(a.at, Part::Operand(operand), format!("decodes {n} at once"))
             .label_opt(layout.block_at, Part::Whole, format!("blocks of {block}"))
@@ -425,7 +433,7 @@ fn vector(
     }
 }
 
-fn step(cx: &Cx, a: &TensorAccess, operand: usize, callback: &Callback, pointee: Id, out: &mut Sink) {
+fn step(cx: &Cx, a: &TensorLoadStore, operand: usize, callback: &Callback, pointee: Id, out: &mut Sink) {
     let Some((size, align)) = extent(cx, pointee, 0) else { return };
     if align == 0 || size.is_multiple_of(align) {
         return;
@@ -442,7 +450,7 @@ fn step(cx: &Cx, a: &TensorAccess, operand: usize, callback: &Callback, pointee:
     });
 }
 
-/// Where a type's last byte ends, by its decorations, and the alignment of its largest scalar.
+/// Returns the end of a type's last byte, by its decorations, and the alignment of its largest scalar.
 pub(crate) fn extent(cx: &Cx, ty: Id, depth: u32) -> Option<(u64, u64)> {
     if depth > 16 {
         return None;

@@ -38,7 +38,7 @@ declare_rule! {
     /// `OpAccessChain %ptr %matrix_variable %float_0`
     pub(crate) static INDEX_TYPE = {
         id: "element-index-type",
-        summary: "the index into a matrix is no integer",
+        summary: "the index into a matrix is not an integer",
         level: Error,
         since: "0.1.0",
         spec: "SPIR-V, OpAccessChain",
@@ -68,8 +68,8 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// What is extracted from, inserted into or pointed to in a matrix has its component type; where the indices lead to a
-    /// matrix in an array or a struct, its type.
+    /// An element that is extracted from, inserted into or pointed to in a matrix has its component type; if the indices
+    /// lead to a matrix in an array or a struct, it has the matrix type.
     /// ## Why
     /// As for other composites.
     /// ## Example
@@ -85,14 +85,14 @@ declare_rule! {
     }
 }
 
-/// One index of an access: an operand, and its value.
+/// An index of an access: its operand index, and its value.
 struct Index {
     operand: usize,
     id: Option<Id>,
     value: Const,
 }
 
-/// Follows indices into a type. If they reach a matrix: the matrix, and the indices into it.
+/// Follows indices into a type. If they reach a matrix, returns it and the indices into it.
 fn into_matrix<'a, 'i>(cx: &'a Cx, mut ty: Id, indices: &'i [Index]) -> Option<(MatrixType<'a>, &'i [Index])> {
     let mut rest = indices;
     loop {
@@ -115,7 +115,7 @@ fn literals(o: &Operation, first: usize) -> Vec<Index> {
     words.map(|(operand, o)| Index { operand, id: None, value: Const::Fixed(o.word().into()) }).collect()
 }
 
-/// The checks that all accesses share. Returns the matrix and the type that the indices lead to: the matrix type itself, or
+/// Does the checks that all accesses share. Returns the matrix and the type of the target: the matrix type itself, or
 /// its component type.
 fn target<'a>(cx: &'a Cx, o: &Operation, base: Id, indices: &[Index], out: &mut Sink) -> Option<(MatrixType<'a>, Id)> {
     let (matrix, rest) = into_matrix(cx, base, indices)?;
@@ -157,8 +157,8 @@ fn target<'a>(cx: &'a Cx, o: &Operation, base: Id, indices: &[Index], out: &mut 
 }
 
 fn range(cx: &Cx, o: &Operation, matrix: MatrixType, index: &Index, out: &mut Sink) {
-    // Most indices are counted in a loop; those leave nothing undecided. Nor do matrices whose size is specialised: the
-    // default is often 1, and an element access in such a module is no sign of anything.
+    // Most indices are loop counters, which are not undecided conditions. Nor are matrices of specialized size: the
+    // default is often 1, and then an element access does not indicate a defect.
     let (Some(rows), Some(cols)) = (matrix.rows().1.fixed(), matrix.cols().1.fixed()) else { return };
     let Some(i) = index.value.value() else { return };
     let elements = rows.saturating_mul(cols);
@@ -177,7 +177,7 @@ fn range(cx: &Cx, o: &Operation, matrix: MatrixType, index: &Index, out: &mut Si
     });
 }
 
-/// Returns whether what is taken out or put in has the type that the indices lead to.
+/// Returns true if the extracted or inserted value has the type of the target.
 fn element_type(
     cx: &Cx,
     o: &Operation,
@@ -220,7 +220,7 @@ pub(crate) fn insert(cx: &Cx, o: &Operation, out: &mut Sink) {
     }
 }
 
-/// An access chain; `first` is the operand of the first index into the object.
+/// Checks an access chain; `first` is the operand of the first index into the object.
 pub(crate) fn chain(cx: &Cx, o: &Operation, first: usize, out: &mut Sink) {
     let pointer = o.id(0).and_then(|v| cx.module.type_of(v)).and_then(|t| Type::of(cx.module, t));
     let Some(Type::Pointer { pointee, .. }) = pointer else { return };

@@ -16,7 +16,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLengthKHR %int %matrix`
     pub(crate) static RESULT_TYPE = {
         id: "length-result-type",
-        summary: "the length is no 32-bit unsigned integer",
+        summary: "the length is not a 32-bit unsigned integer",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLengthKHR",
@@ -35,7 +35,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLengthKHR %uint %loaded_matrix`
     pub(crate) static OPERAND_TYPE = {
         id: "length-operand-type",
-        summary: "the length is asked of something that is no matrix type",
+        summary: "the length is asked of something that is not a matrix type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLengthKHR",
@@ -64,7 +64,7 @@ declare_rule! {
     }
 }
 
-/// The length of a matrix type of either extension.
+/// Checks the length of a matrix type of either extension.
 pub(crate) fn check(cx: &Cx, o: &Operation, out: &mut Sink) {
     result(cx, o, out);
     operand(cx, o, out);

@@ -74,7 +74,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLoadKHR ... Aligned 12`
     pub(crate) static NOT_POWER = {
         id: "memory-alignment-not-power",
-        summary: "an alignment is no power of two",
+        summary: "an alignment is not a power of two",
         level: Error,
         since: "0.1.0",
         spec: "SPIR-V, Memory Operands",
@@ -149,7 +149,7 @@ declare_rule! {
     /// `MakePointerVisible|NonPrivatePointer %cross_device`
     pub(crate) static SCOPE_UNSUPPORTED = {
         id: "memory-scope-unsupported",
-        summary: "the scope of a memory operand is none of Vulkan's",
+        summary: "the scope of a memory operand is not one of Vulkan's",
         level: Error,
         since: "0.1.0",
         spec: "Vulkan, Standalone SPIR-V Validation",
@@ -162,7 +162,7 @@ declare_rule! {
     /// ## What it checks
     /// The memory operands have no bit that is not defined.
     /// ## Why
-    /// What a bit takes as operands is not known without knowing the bit, so the rest can't be read either.
+    /// The operands of an unknown bit are unknown, so the operands behind it can't be decoded either.
     /// ## Example
     /// A mask of `0x400`.
     pub(crate) static UNKNOWN = {
@@ -176,11 +176,11 @@ declare_rule! {
     }
 }
 
-/// A load or store, as far as its memory operands are concerned.
+/// The memory operands of a load or store.
 pub(crate) struct Site {
     pub(crate) at: InstRef,
     pub(crate) is_load: bool,
-    /// Where the memory operands begin.
+    /// The index of the first memory operand.
     pub(crate) memory: usize,
     pub(crate) pointer: Pointer,
 }
@@ -191,7 +191,7 @@ impl Site {
     }
 }
 
-/// The memory operands of a load or store; answers which operand follows them, if they are understood.
+/// Checks the memory operands of a load or store; returns the index of the operand behind them, if they are known.
 pub(crate) fn check(cx: &Cx, a: &Site, out: &mut Sink) -> Option<usize> {
     let m = MemoryOperands::at(cx.inst(a.at), a.memory);
     let mask = Part::Operand(a.memory);
@@ -255,7 +255,7 @@ fn alignment(cx: &Cx, a: &Site, m: &MemoryOperands, out: &mut Sink) {
     };
     if !n.is_power_of_two() {
         out.report(&NOT_POWER, a.at, || {
-            Draft::new(format!("the alignment {n} is no power of two")).label(
+            Draft::new(format!("the alignment {n} is not a power of two")).label(
                 a.at,
                 Part::Operand(operand),
                 "must be a power of two",
@@ -264,12 +264,12 @@ fn alignment(cx: &Cx, a: &Site, m: &MemoryOperands, out: &mut Sink) {
         return;
     }
     if let (true, Some((scalar, _))) = (physical, a.pointer.unit(cx))
-        // A width of 0 is wrong, but not for us to say.
+        // A width of 0 is wrong, but outside of these rules.
         && !n.is_multiple_of(scalar.bytes().max(1))
     {
         let bytes = scalar.bytes();
         out.report(&NOT_MULTIPLE, a.at, || {
-            Draft::new(format!("the alignment {n} is no multiple of the {bytes} bytes of {scalar}"))
+            Draft::new(format!("the alignment {n} is not a multiple of the {bytes} bytes of {scalar}"))
                 .label(a.at, Part::Operand(operand), format!("must be a multiple of {bytes}"))
                 .label_opt(cx.def(a.pointer.ty), Part::Operand(1), format!("points to {scalar}"))
         });

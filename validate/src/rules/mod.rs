@@ -1,10 +1,11 @@
-//! The rules, a file a family. A file holds the declarations of its rules and the functions that apply them.
+//! The rules, one file for each family. A file has the declarations of its rules and the functions that check them.
 
 pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod arithmetic;
 pub(crate) mod arm;
 pub(crate) mod callback;
+pub(crate) mod change_use;
 pub(crate) mod component;
 pub(crate) mod composite;
 pub(crate) mod constant;
@@ -23,7 +24,6 @@ pub(crate) mod nv1;
 pub(crate) mod perelement;
 pub(crate) mod qcom;
 pub(crate) mod reduce;
-pub(crate) mod relabel;
 pub(crate) mod requirements;
 pub(crate) mod stride;
 pub(crate) mod sync;
@@ -41,16 +41,16 @@ use coop_ir::types::Scalar;
 use coop_ir::{InstRef, Op};
 use tensor::state::States;
 
-/// Every rule that looks at the module as a whole, then one walk over the instructions that have to do with matrices.
+/// Checks the rules about the module as a whole, then visits the instructions that involve matrices.
 pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     module::check(cx, out);
     if cx.has_transpose() {
-        relabel::targets(cx, out);
+        change_use::targets(cx, out);
     }
     if cx.has(Capability::CacheControlsINTEL) {
         intel::cache_controls(cx, out);
     }
-    // Capability Float8EXT brings a decoration that anything may have.
+    // Capability Float8EXT adds a decoration that any instruction may have.
     let small = [Cap::Float8EXT, Cap::Int4TypeINTEL, Cap::Int4CooperativeMatrixINTEL];
     if cx.has_small_floats() || small.iter().any(|c| cx.declares(*c)) {
         component::globals(cx, out);
@@ -82,7 +82,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     arithmetic::functions(cx, out);
 }
 
-/// A type, constant or variable; `small`: there are matrices of components that are only for storage.
+/// Checks a type, constant or variable; `small`: there are matrices with storage-only components.
 fn global(cx: &Cx, at: InstRef, small: bool, out: &mut Sink) {
     match cx.inst(at).op {
         Op::Variable | Op::UntypedVariableKHR => variable(cx, at, out),
@@ -112,7 +112,7 @@ fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     tensor::types::variable(cx, at, out);
 }
 
-/// Loads, stores and changes of layouts: these need to know what layouts hold, function by function.
+/// Checks loads, stores and changes of tensor layouts, which need the values of layouts in each function.
 fn tensors(cx: &Cx, out: &mut Sink) {
     for i in 0..cx.module.functions.len() {
         let states = States::new(cx, i);
@@ -135,8 +135,8 @@ fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         Op::CooperativeMatrixStoreKHR => access::check(cx, at, false, out),
         Op::CooperativeMatrixMulAddKHR => muladd::muladd(cx, at, out),
         Op::CooperativeMatrixReduceNV => reduce::check(cx, at, out),
-        Op::CooperativeMatrixConvertNV => relabel::convert(cx, at, out),
-        Op::CooperativeMatrixTransposeNV => relabel::transpose(cx, at, out),
+        Op::CooperativeMatrixConvertNV => change_use::convert(cx, at, out),
+        Op::CooperativeMatrixTransposeNV => change_use::transpose(cx, at, out),
         Op::CooperativeMatrixPerElementOpNV => perelement::check(cx, at, out),
         Op::CooperativeMatrixGetCoordinateEXT | Op::CooperativeMatrixGetElementCoordINTEL => {
             coordinate::check(cx, at, out);
@@ -155,7 +155,7 @@ fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// An operation on values, which may be that of an `OpSpecConstantOp`.
+/// Checks an operation on values, which may be that of an `OpSpecConstantOp`.
 fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
     match o.op {
         Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV => length::check(cx, o, out),
@@ -163,7 +163,7 @@ fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
         Op::CompositeExtract => element::extract(cx, o, out),
         Op::CompositeInsert => element::insert(cx, o, out),
         op if op.is_member_chain() => element::chain(cx, o, 1, out),
-        // One index steps over whole objects before the others go into them.
+        // The first index steps over whole objects.
         Op::PtrAccessChain | Op::InBoundsPtrAccessChain => element::chain(cx, o, 2, out),
 
         Op::Bitcast => {
@@ -413,10 +413,10 @@ pub static RULES: &[&Rule] = &[
     &tensor::access::VIEW,
     &tensor::rules::RANK_EXCEEDS,
     &tensor::rules::RANK_LESS,
-    &relabel::TRANSPOSE_COMPONENT,
-    &relabel::TARGET,
-    &relabel::TRANSPOSE_SHAPE,
-    &relabel::TRANSPOSE_USE,
+    &change_use::TRANSPOSE_COMPONENT,
+    &change_use::TARGET,
+    &change_use::TRANSPOSE_SHAPE,
+    &change_use::TRANSPOSE_USE,
     &types::COLUMNS_NOT_CONSTANT,
     &types::COMPONENT_NOT_SCALAR,
     &types::DIMENSION_ZERO,
@@ -436,8 +436,8 @@ pub static RULES: &[&Rule] = &[
     &uniformity::FLOW,
     &uniformity::OPERAND,
     &uniformity::RECURSION,
-    &relabel::TYPES,
-    &relabel::DIRECTION,
-    &relabel::NOT_MATRIX,
-    &relabel::SHAPE,
+    &change_use::TYPES,
+    &change_use::DIRECTION,
+    &change_use::NOT_MATRIX,
+    &change_use::SHAPE,
 ];

@@ -9,7 +9,7 @@ use coop_ir::entry::{Extent, SizeSource, WorkgroupSize};
 use coop_ir::extensions::extensions_of;
 use coop_ir::spv::{Capability, ExecutionModel, MemoryModel, Scope};
 use coop_ir::types::CoopMatView;
-use coop_ir::{InstRef, Kind, Op};
+use coop_ir::{InstRef, Op};
 
 declare_rule! {
     /// ## What it checks
@@ -201,13 +201,13 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     if cx.has(Capability::Shader) {
         memory_model(cx, first, out);
     }
-    // A kernel's workgroup has the size that it is started with.
+    // The workgroup of a kernel has the size with which it is started.
     if cx.has(Capability::Shader) {
         workgroup_size(cx, out);
     }
 }
 
-/// Reports what a capability is missing for; the rule is here, the places are everywhere.
+/// Reports that a capability is missing. The rule is declared here, and many places report it.
 pub(crate) fn missing(at: InstRef, part: Part, what: &str, any_of: &[Capability], out: &mut Sink) {
     let names: Vec<String> = any_of.iter().map(|c| c.to_string()).collect();
     out.report(&CAPABILITY_MISSING, at, || {
@@ -269,13 +269,12 @@ fn versions(cx: &Cx, out: &mut Sink) {
 
 fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
     let model = cx.module.globals_with(Op::MemoryModel).next();
-    let says = model.and_then(|r| cx.inst(r).word(1));
     let help = "declare `OpCapability VulkanMemoryModel` and `OpMemoryModel ... Vulkan`, and give loads and stores of \
                 shared data their memory operands";
-    if let (Some(at), Some(word)) = (model, says)
-        && word != MemoryModel::Vulkan.0
+    if let (Some(at), Some((_, declared))) = (model, cx.module.memory_model())
+        && declared != MemoryModel::Vulkan
     {
-        let name = Kind::MemoryModel.enumerant(word).map_or("unknown", |e| e.name);
+        let name = declared.name().unwrap_or("unknown");
         out.report(&MEMORY_MODEL, at, || {
             Draft::new(format!("a shader with cooperative matrices needs the Vulkan memory model; this is {name}"))
                 .label(at, Part::Operand(1), "must be Vulkan")
@@ -291,12 +290,13 @@ fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
     }
 }
 
-/// The instruction that declares a capability.
+/// Returns the instruction that declares a capability.
 fn capability(cx: &Cx, wanted: Capability) -> Option<InstRef> {
-    cx.declared.iter().copied().find(|r| cx.inst(*r).word(0) == Some(wanted.0))
+    cx.declared.iter().copied().find(|r| cx.inst(*r).declared_capability() == Some(wanted))
 }
 
-/// The first type or instruction of SPV_KHR_cooperative_matrix; without any, what declares its capability.
+/// Returns the first type or instruction of SPV_KHR_cooperative_matrix; if there is none, the declaration of its
+/// capability.
 fn first_use(cx: &Cx) -> Option<InstRef> {
     let mut all = cx.globals.iter().chain(&cx.body).copied();
     let first = all.find(|r| {
@@ -310,7 +310,7 @@ fn entry_point_missing(cx: &Cx, out: &mut Sink) {
     let none = cx.module.globals_with(Op::EntryPoint).next().is_none();
     if let (true, false, Some(&first)) = (none, cx.has(Capability::Linkage), cx.module.globals.first()) {
         out.report(&ENTRY_MISSING, first, || {
-            Draft::new("the module has no entry point, and is no library")
+            Draft::new("the module has no entry point, and is not a library")
                 .label(first, Part::Whole, "a module without entry points")
                 .help("declare `OpEntryPoint`, or capability Linkage")
         });
@@ -356,7 +356,7 @@ fn workgroup_size(cx: &Cx, out: &mut Sink) {
     }
 }
 
-/// The first instruction that a workgroup size is made of and that stands behind another one.
+/// Returns the first instruction of a workgroup size that stands behind another one.
 fn defined_behind(cx: &Cx, size: &WorkgroupSize, at: InstRef) -> Option<InstRef> {
     let constants = size.extents.iter().filter_map(|e| match e {
         Extent::Constant(id) => cx.def(*id),
@@ -366,12 +366,14 @@ fn defined_behind(cx: &Cx, size: &WorkgroupSize, at: InstRef) -> Option<InstRef>
     constants.chain(built_in).find(|d| d.index() > at.index())
 }
 
-/// A size that an execution mode says in front of the type, and the built-in constant behind it that replaces the mode.
+/// Returns the size of an execution mode in front of the type, and the built-in constant behind it that overrides the
+/// mode.
 ///
-/// SPV_NV_cooperative_matrix2 wants the size specified before the type, and of constants names those of LocalSizeId only: it
-/// is for SPIR-V 1.6, which deprecates the built-in. With the mode in front of the type the letter is fulfilled, and spirv-val
-/// is content. But the built-in takes precedence: where it does not say the same for sure, the size that counts is specified
-/// too late for who reads in one pass. That is a warning; glslang writes such modules for Vulkan before 1.3.
+/// SPV_NV_cooperative_matrix2 requires the size to be specified before the type, and mentions only the constants of
+/// LocalSizeId: it is for SPIR-V 1.6, which deprecates the built-in. A mode in front of the type satisfies the wording,
+/// and spirv-val accepts it. But the built-in takes precedence: unless both certainly have the same size, the size that
+/// counts is specified too late for a consumer that reads the module in one pass. That is a warning; glslang writes
+/// such modules for Vulkan before 1.3.
 fn replaced(
     cx: &Cx,
     matrix: &CoopMatView,

@@ -1,6 +1,7 @@
-//! Rules about instructions that move matrices, tensor layouts and views, and what has some inside, without changing them.
+//! Rules about instructions that move matrices, tensor layouts and views, and composites with some inside, without
+//! changing them.
 
-use crate::cx::{Class, Cx};
+use crate::cx::{Cx, TypeClass};
 use crate::declare_rule;
 use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
@@ -48,13 +49,13 @@ declare_rule! {
     }
 }
 
-/// An instruction that may move a matrix.
+/// Checks an instruction that may move a matrix.
 pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let o = Operation::new(cx, at);
     match inst.op {
         Op::Load => {
-            let Some(pointer) = inst.id(0) else { return };
+            let Some(pointer) = inst.accessed() else { return };
             storage(cx, at, 0, pointer, inst.ty, out);
             let pointee = Pointer::of(cx, pointer).pointee;
             if let (Some(pointee), Some(ty)) = (pointee, inst.ty) {
@@ -69,7 +70,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
             }
         }
         Op::CopyMemory => {
-            let (Some(to), Some(from)) = (inst.id(0), inst.id(1)) else { return };
+            let Some((to, from)) = inst.copied() else { return };
             let [a, b] = [to, from].map(|p| Pointer::of(cx, p).pointee);
             storage(cx, at, 0, to, a.or(b), out);
             storage(cx, at, 1, from, b.or(a), out);
@@ -87,18 +88,17 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// What `OpSelect` chooses between.
+/// Checks the objects of an `OpSelect`.
 pub(crate) fn select(cx: &Cx, o: &Operation, out: &mut Sink) {
     o.ids().skip(1).for_each(|(i, id)| of_result(cx, o, i, id, out));
 }
 
-/// A type, where it stands and what is said of it.
+/// A type, its part of the instruction, and its description.
 type Side<'a> = (Id, Part, &'a str);
 
-/// Returns true if a type is a matrix, a tensor layout or view, or has some inside; pointers to such are another
-/// matter.
+/// Returns true if a type is a matrix, a tensor layout or view, or has some inside; pointers are handled elsewhere.
 fn concerns(cx: &Cx, ty: Id) -> bool {
-    cx.class(ty).is_some_and(|c| !matches!(c, Class::Pointer | Class::TensorPointer))
+    cx.class(ty).is_some_and(|c| !matches!(c, TypeClass::Pointer | TypeClass::TensorPointer))
 }
 
 fn agree(cx: &Cx, o: &Operation, from: Side, to: Side, out: &mut Sink) {
@@ -114,18 +114,18 @@ fn agree(cx: &Cx, o: &Operation, from: Side, to: Side, out: &mut Sink) {
     });
 }
 
-/// A value that must have the type of the result.
+/// Checks that a value has the type of the result.
 fn of_result(cx: &Cx, o: &Operation, operand: usize, id: Id, out: &mut Sink) {
     if let Some(ty) = o.ty {
         value(cx, o, operand, id, (ty, Part::Type, "the result is"), out);
     }
 }
 
-/// A value that must have a type.
+/// Checks that a value has a type.
 fn value(cx: &Cx, o: &Operation, operand: usize, id: Id, to: Side, out: &mut Sink) {
     match cx.module.type_of(id) {
         Some(ty) => agree(cx, o, (ty, o.part(operand), "this is"), to, out),
-        None if concerns(cx, to.0) && cx.is_no_value(id) => out.report(&TYPE_MISMATCH, o.at, || {
+        None if concerns(cx, to.0) && cx.is_not_a_value(id) => out.report(&TYPE_MISMATCH, o.at, || {
             let (was, is) = (cx.describe_value(id), cx.describe(to.0));
             Draft::new(format!("{} of {was} to {is}: both must have one type", o.op))
                 .label(o.at, o.part(operand), format!("this is {was}"))
@@ -135,9 +135,9 @@ fn value(cx: &Cx, o: &Operation, operand: usize, id: Id, to: Side, out: &mut Sin
     }
 }
 
-/// The memory that an object of a type is moved from or to.
+/// Checks the storage class of memory that an object is moved from or to.
 fn storage(cx: &Cx, at: InstRef, operand: usize, pointer: Id, ty: Option<Id>, out: &mut Sink) {
-    let holds = |t: Id| matches!(cx.class(t), Some(Class::Matrix | Class::MatrixNv | Class::Holder));
+    let holds = |t: Id| matches!(cx.class(t), Some(TypeClass::Matrix | TypeClass::MatrixNv | TypeClass::Holder));
     let Some(ty) = ty.filter(|t| holds(*t)) else { return };
     let Some(storage) = Pointer::of(cx, pointer).storage else { return };
     let own = [StorageClass::Function, StorageClass::Private, StorageClass::Generic];
@@ -153,10 +153,10 @@ fn storage(cx: &Cx, at: InstRef, operand: usize, pointer: Id, ty: Option<Id>, ou
     });
 }
 
-/// Returns true if a pointer leads to a variable with matrices, about whose storage class another rule has spoken.
+/// Returns true if a pointer leads to a variable with matrices, whose storage class another rule checks.
 fn is_variable_of_matrices(cx: &Cx, pointer: Id) -> bool {
     let root = pointers::root(cx.module, pointer, |op| op.is_member_chain() || op == Op::CopyObject);
     root.is_some_and(|root| {
-        cx.module.def_inst(root).is_some_and(|i| i.op == Op::Variable) && cx.class(root) == Some(Class::Pointer)
+        cx.module.def_inst(root).is_some_and(|i| i.op == Op::Variable) && cx.class(root) == Some(TypeClass::Pointer)
     })
 }

@@ -20,7 +20,7 @@ declare_rule! {
     /// `OpCooperativeMatrixMulAddKHR %acc %a %b %zero` with `%zero = OpConstant %float 0`
     pub(crate) static OPERAND_NOT_MATRIX = {
         id: "muladd-operand-not-matrix",
-        summary: "an operand or the result is no cooperative matrix",
+        summary: "an operand or the result is not a cooperative matrix",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixMulAddKHR",
@@ -159,7 +159,7 @@ declare_rule! {
     /// ## What it checks
     /// `SaturatingAccumulationKHR` is set only when the result is a matrix of integers.
     /// ## Why
-    /// What it would mean for floats is not defined, and no device offers it.
+    /// Its meaning for floats is not defined, and no device supports it.
     /// ## Example
     /// `SaturatingAccumulationKHR` with a result of f32.
     pub(crate) static SATURATING_FLOAT = {
@@ -211,13 +211,13 @@ declare_rule! {
     }
 }
 
-/// A matrix in its role.
+/// A matrix operand with its role.
 struct Role<'a> {
     name: &'static str,
     part: Part,
-    /// The Use that belongs here.
+    /// The Use of this role.
     use_: u64,
-    /// The bit that says that its integers are signed.
+    /// The bit for signed integers.
     signed_bit: u32,
     matrix: &'a CoopMatView,
 }
@@ -267,7 +267,7 @@ pub(crate) fn muladd<'a>(cx: &'a Cx, at: InstRef, out: &mut Sink) {
     widths(cx, at, &roles, out);
 }
 
-/// The four matrices; reports those that are none.
+/// Returns the four matrices; reports operands that are not matrices.
 fn roles<'a>(cx: &'a Cx, at: InstRef, inst: &Inst, out: &mut Sink) -> Option<[Role<'a>; 4]> {
     let mut role = |name, part, use_, signed_bit: Mask, ty: Option<Id>, value: Option<Id>| {
         let matrix = ty.and_then(|t| cx.matrix(t));
@@ -303,7 +303,7 @@ fn cols(m: &CoopMatView) -> (Id, usize, &Const) {
     (m.ty.cols, 3, &m.cols)
 }
 
-/// A label on a declaration; shortened so that the longest type still fits.
+/// Returns a label for a declaration, shortened so that the longest type fits.
 fn declares(role: &Role, what: &str, value: impl std::fmt::Display) -> String {
     let long = format!("{} is {}: {what} = {value}", role.name, role.matrix);
     if long.chars().count() <= 60 { long } else { format!("{}: {what} = {value}", role.name) }
@@ -351,7 +351,7 @@ fn uses(cx: &Cx, at: InstRef, role: &Role, out: &mut Sink) {
 }
 
 fn operands_known(cx: &Cx, at: InstRef, inst: &Inst, mask: u32, out: &mut Sink) {
-    // Four more bits that one vendor's compiler keeps to itself.
+    // Four more bits that one vendor's compiler uses internally.
     let private = if cx.has(Capability::Kernel) { 0x3c00 } else { 0 };
     let unknown = (0..32)
         .map(|i| 1u32 << i)
@@ -387,7 +387,7 @@ fn signs(cx: &Cx, at: InstRef, roles: &[Role; 4], mask: u32, out: &mut Sink) {
             _ if set => {
                 out.report(&SIGNED_NOT_INTEGER, at, || {
                     Draft::new(format!("the SignedComponents bit of {} is set, but it is {}", role.name, role.matrix))
-                        .label(at, role.part, format!("{component} is no integer"))
+                        .label(at, role.part, format!("{component} is not an integer"))
                         .label(at, Part::Operand(3), format!("the mask is {mask:#x}"))
                         .help("clear the bit")
                 });

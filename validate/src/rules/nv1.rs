@@ -25,7 +25,7 @@ declare_rule! {
     /// Rows is an `OpUndef`.
     pub(crate) static TYPE = {
         id: "nv1-type-operand",
-        summary: "an operand of the type is no numerical type or integer constant",
+        summary: "an operand of the type is not a numerical type or integer constant",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix, OpTypeCooperativeMatrixNV",
@@ -36,14 +36,14 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// What is loaded, stored, multiplied or added is a matrix of SPV_NV_cooperative_matrix.
+    /// Loads, stores and multiply-adds of the extension have matrices of SPV_NV_cooperative_matrix.
     /// ## Why
     /// Matrices of SPV_KHR_cooperative_matrix have instructions of their own; the two never meet.
     /// ## Example
     /// `OpCooperativeMatrixMulAddNV %c %khr_matrix %b %zero`
     pub(crate) static NOT_MATRIX = {
         id: "nv1-not-matrix",
-        summary: "an operand or the result is no matrix of SPV_NV_cooperative_matrix",
+        summary: "an operand or the result is not a matrix of SPV_NV_cooperative_matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix, instructions",
@@ -74,12 +74,12 @@ declare_rule! {
     /// ## What it checks
     /// Column Major is a constant instruction of the Boolean type.
     /// ## Why
-    /// How elements lie in memory must be known when the pipeline is made; it may be specialised.
+    /// How elements lie in memory must be known when the pipeline is made; it may be specialized.
     /// ## Example
     /// Column Major is `%uint_1`, as SPV_KHR_cooperative_matrix would have it.
     pub(crate) static COLUMN_MAJOR = {
         id: "nv1-column-major",
-        summary: "Column Major is no Boolean constant",
+        summary: "Column Major is not a Boolean constant",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix, OpCooperativeMatrixLoadNV and StoreNV",
@@ -189,7 +189,7 @@ pub(crate) fn matrix_type(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// A load, store or multiply-add of this extension.
+/// Checks a load, store or multiply-add of this extension.
 pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
     match cx.inst(at).op {
         Op::CooperativeMatrixLoadNV => load_or_store(cx, at, true, out),
@@ -199,7 +199,7 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// An operation that does not take these matrices.
+/// Reports an operation that does not accept these matrices.
 pub(crate) fn refused(cx: &Cx, o: &Operation, out: &mut Sink) {
     let Some((matrix, part)) = o.matrix(cx) else { return };
     let op = o.op;
@@ -210,14 +210,14 @@ pub(crate) fn refused(cx: &Cx, o: &Operation, out: &mut Sink) {
     });
 }
 
-/// A conversion of Intel's, which takes no matrices of this extension.
+/// Checks a conversion of Intel's, which does not accept matrices of this extension.
 pub(crate) fn converted(cx: &Cx, o: &Operation, out: &mut Sink) {
     if let Some((MatrixType::Nv(_), _)) = o.matrix(cx) {
         refused(cx, o, out);
     }
 }
 
-/// A conversion of or to a matrix of this extension.
+/// Checks a conversion of or to a matrix of this extension.
 pub(crate) fn conversion(cx: &Cx, o: &Operation, from: Option<MatrixType>, to: Option<MatrixType>, out: &mut Sink) {
     if o.op == Op::Bitcast {
         refused(cx, o, out);
@@ -270,7 +270,7 @@ fn load_or_store(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
     let (Some(pointer), Some(stride), Some(column_major)) = (inst.id(0), inst.id(first), inst.id(first + 1)) else {
         return;
     };
-    let ty = if is_load { inst.ty } else { inst.id(1).and_then(|o| cx.module.type_of(o)) };
+    let ty = if is_load { inst.ty } else { inst.stored().and_then(|o| cx.module.type_of(o)) };
     if ty.is_none_or(|t| cx.nv_matrix(t).is_none()) {
         let (name, part) = if is_load { ("the result", Part::Type) } else { ("Object", Part::Operand(1)) };
         let is = ty.map_or_else(|| "no value".into(), |t| cx.describe(t));
@@ -329,7 +329,7 @@ fn load_or_store(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
         access::source(cx, at, &p, verb, out);
         access::single_object(cx, at, &p, verb, out);
     }
-    // False and true are the numbers of the layouts.
+    // False and true have the numbers of the layouts.
     let layout = if boolean { cx.constant(column_major) } else { Const::Unknown };
     let matrix = ty.and_then(|t| cx.nv_matrix(t)).map(MatrixType::Nv);
     if integer {

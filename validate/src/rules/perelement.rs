@@ -36,7 +36,7 @@ declare_rule! {
     /// Func is a constant.
     pub(crate) static NOT_FUNCTION = {
         id: "perelement-not-function",
-        summary: "Func is no function",
+        summary: "the Func operand is not a function",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixPerElementOpNV",
@@ -200,10 +200,10 @@ fn arguments(cx: &Cx, at: InstRef, matrix: &CoopMatView, callback: &Callback, ou
     }
 }
 
-/// What is wrong with an argument.
+/// Returns the reason for which an argument does not fit.
 fn unsuited(cx: &Cx, matrix: &CoopMatView, value: Id, wanted: Id) -> Option<String> {
     let Some(ty) = cx.module.type_of(value) else {
-        return cx.is_no_value(value).then(|| format!("{} is passed", cx.describe_value(value)));
+        return cx.is_not_a_value(value).then(|| format!("{} is passed", cx.describe_value(value)));
     };
     let Some(other) = cx.matrix_type(ty) else {
         let (is, parameter) = (cx.describe(ty), cx.describe(wanted));

@@ -20,7 +20,7 @@ declare_rule! {
     /// `OpBitCastArrayQCOM` of an array of f64.
     pub(crate) static ARRAY = {
         id: "qcom-array-type",
-        summary: "something that is no array of 32-bit integers, f16 or f32",
+        summary: "something that is not an array of 32-bit integers, f16 or f32",
         level: Error,
         since: "0.2.0",
         spec: "SPV_QCOM_cooperative_matrix_conversion",
@@ -160,7 +160,7 @@ declare_rule! {
     /// ## What it checks
     /// Start of `OpExtractSubArrayQCOM` is a 32-bit integer; where it is fixed, the part lies in the array.
     /// ## Why
-    /// What lies outside is undefined. The text has a signed integer; unsigned ones are accepted everywhere.
+    /// Elements outside are undefined. The text has a signed integer; unsigned ones are accepted everywhere.
     /// ## Example
     /// 8 elements from 12 on of an array of 16.
     pub(crate) static BOUNDS = {
@@ -192,7 +192,7 @@ declare_rule! {
     }
 }
 
-/// An array of one dimension: its element, and its length.
+/// An array of one dimension: its element type, and its length.
 struct Array {
     ty: Id,
     elem: Id,
@@ -200,7 +200,7 @@ struct Array {
     len: Const,
 }
 
-/// The array type `ty`; reports if it is none of those that there are.
+/// Returns the array type `ty`; reports if it is not an allowed one.
 fn array(cx: &Cx, at: InstRef, ty: Option<Id>, part: Part, out: &mut Sink) -> Option<Array> {
     let ty = ty?;
     let found = match Type::of(cx.module, ty) {
@@ -209,7 +209,7 @@ fn array(cx: &Cx, at: InstRef, ty: Option<Id>, part: Part, out: &mut Sink) -> Op
         }
         _ => None,
     };
-    // What lanes hold of A and B of 8-bit integers may be arrays of these.
+    // The arrays of lanes for A and B of 8-bit integers may have these elements.
     let lanes = matches!(cx.inst(at).op, Op::CompositeConstructCoopMatQCOM | Op::CompositeExtractCoopMatQCOM);
     let suits = |a: &Array| match a.scalar {
         Scalar::Int { width: 8, .. } => lanes,
@@ -390,7 +390,7 @@ pub(crate) fn subarray(cx: &Cx, at: InstRef, out: &mut Sink) {
         });
     } else if cx.env.is_vulkan() && want > 0 {
         out.judge(&MULTIPLE, Verdict::of(&value, |v| v.is_multiple_of(want)), at, || {
-            Draft::new(format!("a part of {want} elements begins at {first}, which is no multiple of {want}")).label(
+            Draft::new(format!("a part of {want} elements begins at {first}, which is not a multiple of {want}")).label(
                 at,
                 Part::Operand(1),
                 format!("from {first} on"),

@@ -1,5 +1,5 @@
-//! Rules about `OpCooperativeMatrixReduceNV` (`...EXT` is the same instruction): an accumulator becomes one whose rows,
-//! columns or squares of four elements are combined by a function.
+//! Rules about `OpCooperativeMatrixReduceNV` (`...EXT` is the same instruction): the rows, columns or 2x2 squares of an
+//! accumulator are combined by a function.
 
 use super::callback::Callback;
 use crate::cx::Cx;
@@ -21,7 +21,7 @@ declare_rule! {
     /// `OpCooperativeMatrixReduceNV %matrix %a_float Row %max`
     pub(crate) static NOT_MATRIX = {
         id: "reduce-operand-not-matrix",
-        summary: "a reduction of or to something that is no matrix",
+        summary: "a reduction of or to something that is not a matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixReduceNV",
@@ -75,7 +75,7 @@ declare_rule! {
     /// A reduction of a matrix with use A.
     pub(crate) static USE = {
         id: "reduce-use",
-        summary: "a reduction of or to a matrix that is no accumulator",
+        summary: "a reduction of or to a matrix that is not an accumulator",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixReduceNV",
@@ -129,7 +129,7 @@ declare_rule! {
     /// CombineFunc is a constant.
     pub(crate) static NOT_FUNCTION = {
         id: "reduce-not-function",
-        summary: "CombineFunc is no function",
+        summary: "the CombineFunc operand is not a function",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixReduceNV",
@@ -218,7 +218,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
 }
 
 fn function(cx: &Cx, at: InstRef, matrix: Option<&CoopMatView>, out: &mut Sink) {
-    let Some(function) = cx.inst(at).id(2) else { return };
+    let Some(function) = cx.inst(at).callee() else { return };
     let Some(callback) = Callback::of(cx, function) else {
         not_function(cx, &NOT_FUNCTION, "CombineFunc", at, 2, function, out);
         return;
@@ -238,7 +238,7 @@ fn function(cx: &Cx, at: InstRef, matrix: Option<&CoopMatView>, out: &mut Sink) 
     }
 }
 
-/// A label's text, cut where it would be too long.
+/// Returns a label's text, cut if it is too long.
 pub(crate) fn shorten(text: String) -> String {
     if text.chars().count() <= 60 { text } else { text.chars().take(57).chain("...".chars()).collect() }
 }
@@ -287,12 +287,12 @@ fn shape(cx: &Cx, at: InstRef, mask: u32, matrix: &CoopMatView, result: &CoopMat
     }
 }
 
-/// Returns whether `half` is exactly half of `whole`.
+/// Returns true if `half` is exactly half of `whole`.
 fn halved(whole: &Const, half: &Const) -> Verdict {
     match (whole, half) {
         (Const::Fixed(w), h) => Verdict::of(h, |h| h.checked_mul(2) == Some(*w)),
         (w, Const::Fixed(h)) => Verdict::of(w, |w| h.checked_mul(2) == Some(w)),
-        // Two that are specialised: the halves of published kernels are computed from the whole.
+        // Two specialization constants: in published kernels one is computed from the other.
         (w, h) => match (w.value(), h.value()) {
             (Some(w), Some(h)) if h.checked_mul(2) == Some(w) => Verdict::Holds,
             (Some(_), Some(h)) => Verdict::of(w, |w| h.checked_mul(2) == Some(w)),

@@ -1,4 +1,4 @@
-//! Which capability a type, instruction or operand asks for, and which extension a capability comes from.
+//! The capabilities that a type, instruction or operand needs, and the extensions that capabilities need.
 
 use super::module::missing;
 use crate::cx::Cx;
@@ -7,12 +7,12 @@ use coop_ir::extensions::capability_of_component;
 use coop_ir::spv::{Capability as Cap, Decoration, TensorAddressingOperands};
 use coop_ir::{InstRef, Op};
 
-/// What was reported already, so that each capability is asked for once.
+/// The capabilities that were reported already, so that each is reported once.
 #[derive(Default)]
 struct Seen(Vec<Cap>);
 
 impl Seen {
-    /// Returns true if any of these is declared, or was asked for before.
+    /// Returns true if any of these is declared, or was reported before.
     fn covers(&mut self, cx: &Cx, any_of: &[Cap]) -> bool {
         let Some(first) = any_of.first() else { return true };
         if any_of.iter().any(|c| cx.capabilities.has(*c)) || self.0.contains(first) {
@@ -23,20 +23,20 @@ impl Seen {
     }
 }
 
-/// Any of these capabilities enables an instruction; empty if it needs none, or has rules of its own.
+/// Returns the capabilities any one of which enables an instruction; empty if it needs none, or has rules of its own.
 fn needed(op: Op) -> &'static [Cap] {
     match op {
         // Two extensions share it.
         Op::CooperativeMatrixConvertNV => &[Cap::CooperativeMatrixConversionsNV, Cap::CooperativeMatrixConversionsEXT],
         op if op.is_replicated() => &[Cap::ReplicatedCompositesEXT],
-        // Intel's compilers leave them out: a note of its own.
+        // Intel's compilers omit them: a separate note.
         op if op.is_intel_matrix_op() => &[],
         op if op.is_matrix_op() => op.info().map_or(&[], |i| i.capabilities),
         _ => &[],
     }
 }
 
-/// Everything in the module that has to do with matrices.
+/// Checks everything in the module that involves matrices.
 pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     let mut seen = Seen::default();
     for &at in cx.globals.iter().chain(&cx.body) {
@@ -78,7 +78,7 @@ fn component(cx: &Cx, at: InstRef, seen: &mut Seen, out: &mut Sink) {
     }
 }
 
-/// The operands that follow the memory operands of a tensor load.
+/// Checks the operands behind the memory operands of a tensor load.
 fn addressing(cx: &Cx, at: InstRef, seen: &mut Seen, out: &mut Sink) {
     let inst = cx.inst(at);
     // Unknown bits of memory operands are reported elsewhere.

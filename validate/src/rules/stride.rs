@@ -1,6 +1,6 @@
-//! Rules about the stride of loads and stores, and about which bytes they touch.
+//! Rules about the stride of loads and stores, and about the bytes that they access.
 
-use super::access::{Access, COLUMN_BLOCKED, COLUMN_MAJOR, Pointer, ROW_BLOCKED, ROW_MAJOR, layout_name};
+use super::access::{COLUMN_BLOCKED, COLUMN_MAJOR, LoadStore, Pointer, ROW_BLOCKED, ROW_MAJOR, layout_name};
 use super::address;
 use crate::cx::Cx;
 use crate::declare_rule;
@@ -39,7 +39,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLoadKHR %matrix %pointer %row_major %float_16`
     pub(crate) static TYPE = {
         id: "access-stride-type",
-        summary: "Stride is no scalar integer",
+        summary: "Stride is not a scalar integer",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLoadKHR and StoreKHR",
@@ -88,7 +88,7 @@ declare_rule! {
     /// ## What it checks
     /// Where all sizes are fixed, the stride of a store is at least the length of a row (or column) in bytes.
     /// ## Why
-    /// Otherwise elements of neighbouring rows are written to the same place, in no order.
+    /// Otherwise elements of neighboring rows are written to the same place, in no order.
     /// ## Example
     /// A row-major store of a f32 16x16 matrix with stride 8 into an array of f32.
     pub(crate) static ROWS_OVERLAP = {
@@ -112,7 +112,7 @@ declare_rule! {
     /// A load of a f16 matrix through an untyped pointer with stride 33.
     pub(crate) static UNTYPED = {
         id: "access-untyped-stride",
-        summary: "a stride in bytes is no multiple of the component's size",
+        summary: "a stride in bytes is not a multiple of the component's size",
         level: Warning,
         since: "0.1.0",
         spec: "SPV_KHR_untyped_pointers, OpCooperativeMatrixLoadKHR and StoreKHR",
@@ -190,7 +190,7 @@ declare_rule! {
     }
 }
 
-/// Returns whether Pointer can be a multiple of `need` bytes.
+/// Returns true if Pointer can be a multiple of `need` bytes.
 pub(crate) fn pointer_alignment(cx: &Cx, at: InstRef, pointer: Id, need: u64, verb: &str, out: &mut Sink) {
     let Some(low) = address::offset(cx, pointer) else { return };
     if !cx.env.is_vulkan() || low.is_multiple_of(need) != Some(false) {
@@ -205,7 +205,7 @@ pub(crate) fn pointer_alignment(cx: &Cx, at: InstRef, pointer: Id, need: u64, ve
     });
 }
 
-/// A load or store of a matrix with a stride, whichever extension it is from.
+/// A load or store of a matrix with a stride, of either extension.
 pub(crate) struct Strided<'a> {
     pub(crate) at: InstRef,
     pub(crate) is_load: bool,
@@ -214,7 +214,7 @@ pub(crate) struct Strided<'a> {
     /// The layout, by the numbers of SPV_KHR_cooperative_matrix.
     pub(crate) layout: Const,
     pub(crate) stride: Id,
-    /// Which operand the stride is.
+    /// The operand index of the stride.
     pub(crate) operand: usize,
 }
 
@@ -224,8 +224,8 @@ impl Strided<'_> {
     }
 }
 
-/// The stride of a load or store of SPV_KHR_cooperative_matrix.
-pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
+/// Checks the stride of a load or store of SPV_KHR_cooperative_matrix.
+pub(crate) fn check(cx: &Cx, a: &LoadStore, out: &mut Sink) {
     let Some((stride, operand)) = a.stride else {
         let needed =
             Verdict::of(&a.layout_value, |v| !matches!(v, ROW_MAJOR | COLUMN_MAJOR | ROW_BLOCKED | COLUMN_BLOCKED));
@@ -252,10 +252,10 @@ pub(crate) fn check(cx: &Cx, a: &Access, out: &mut Sink) {
     sizes(cx, &strided, out);
 }
 
-/// Returns whether a stride is one that its load or store can have.
+/// Returns true if a stride is one that its load or store can have.
 pub(crate) fn sign(cx: &Cx, a: &Strided, out: &mut Sink) {
     let value = cx.constant(a.stride);
-    // The stride is dynamic as often as not; that is not a condition left open.
+    // A dynamic stride is common, and not an undecided condition.
     let Some(bits) = value.value() else { return };
     let n = cx.signed(a.stride, bits);
     let draft = |message: String| {
@@ -276,19 +276,19 @@ pub(crate) fn sign(cx: &Cx, a: &Strided, out: &mut Sink) {
     }
 }
 
-/// What the rules about bytes need, all of it fixed.
+/// The sizes that the rules about bytes need, all of them fixed.
 struct Sizes {
     /// Bytes from one row (or column) to the next.
     stride: u64,
     /// Bytes of one row (or column).
     line: u64,
-    /// How many rows (or columns).
+    /// The number of rows (or columns).
     lines: u64,
     /// `row` or `column`.
     noun: &'static str,
 }
 
-/// Which bytes a load or store touches.
+/// Checks the bytes that a load or store accesses.
 pub(crate) fn sizes(cx: &Cx, a: &Strided, out: &mut Sink) {
     let Some(matrix) = a.matrix else { return };
     let (Some(component), Some(n)) = (matrix.component(), cx.constant(a.stride).fixed()) else { return };
@@ -300,14 +300,14 @@ pub(crate) fn sizes(cx: &Cx, a: &Strided, out: &mut Sink) {
         let bytes = component.bytes();
         out.report(&UNTYPED, a.at, || {
             Draft::new(format!(
-                "the stride through an untyped pointer counts bytes; {n} is no multiple of the {bytes} of {component}"
+                "the stride through an untyped pointer counts bytes; {n} is not a multiple of the {bytes} of {component}"
             ))
             .label(a.at, Part::Operand(a.operand), format!("Stride is {n} bytes"))
         });
         return;
     }
     let unit = match a.pointer.pointee {
-        // Compilers of kernels count components, whatever the pointer points to.
+        // Compilers of kernels count components, whatever the type of the pointer.
         Some(_) if cx.module.has_capability(Capability::Kernel) => u64::from(component.bytes().max(1)),
         Some(_) => match a.pointer.unit(cx) {
             Some((_, bytes)) => bytes,
@@ -322,7 +322,7 @@ pub(crate) fn sizes(cx: &Cx, a: &Strided, out: &mut Sink) {
         COLUMN_MAJOR => (rows, cols, "column"),
         _ => return,
     };
-    // A component of fewer than 8 bits has no address of its own.
+    // A component of fewer than 8 bits has no address.
     let (Some(line), Some(bytes)) = (per_line.checked_mul(u64::from(component.width())), n.checked_mul(unit)) else {
         return;
     };
@@ -352,7 +352,7 @@ fn overlap(a: &Strided, s: &Sizes, out: &mut Sink) {
 fn alignment(cx: &Cx, a: &Strided, s: &Sizes, out: &mut Sink) {
     let need = s.line.min(16);
     let misaligned = cx.env.is_vulkan() && s.lines > 1 && need.is_power_of_two() && !s.stride.is_multiple_of(need);
-    // Shaders choose by the stride that a specialization gives them.
+    // Shaders branch on the stride, which a specialization sets.
     if misaligned && !cx.is_never_executed(a.at) {
         out.report(&MISALIGNED, a.at, || {
             Draft::new(format!("{}s begin every {} bytes; Vulkan wants a multiple of {need}", s.noun, s.stride))
@@ -381,14 +381,14 @@ fn bounds(cx: &Cx, a: &Strided, s: &Sizes, out: &mut Sink) {
     }
 }
 
-/// Index, length and element size in bytes, if Pointer is an element of an array that is a whole variable, and all is
-/// fixed.
+/// Returns index, length and element size in bytes, if Pointer is an element of an array that is a whole variable, and
+/// all is fixed.
 fn place_in_variable(cx: &Cx, a: &Strided) -> Option<(u64, u64, u64)> {
     let chain = cx.module.def_inst(a.pointer.id)?;
     if !matches!(chain.op, Op::AccessChain | Op::InBoundsAccessChain) || chain.operands.len() != 2 {
         return None;
     }
-    let variable = chain.id(0)?;
+    let variable = chain.access_chain()?.base;
     if cx.module.def_inst(variable)?.op != Op::Variable {
         return None;
     }

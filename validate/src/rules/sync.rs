@@ -33,7 +33,7 @@ declare_rule! {
     /// In a shader, memory semantics are an `OpConstant`, not a specialization constant; with capability CooperativeMatrixNV
     /// any constant instruction.
     /// ## Why
-    /// SPV_KHR_cooperative_matrix lets only scopes be specialised; what a barrier orders is part of the program.
+    /// SPV_KHR_cooperative_matrix lets only scopes be specialized; what a barrier orders is part of the program.
     /// ## Example
     /// `OpControlBarrier %workgroup %workgroup %chosen` with `%chosen = OpSpecConstant %uint 264`.
     pub(crate) static SEMANTICS_NOT_CONSTANT = {
@@ -57,7 +57,7 @@ declare_rule! {
     /// `OpControlBarrier %device %device %semantics`
     pub(crate) static EXECUTION_SCOPE = {
         id: "sync-execution-scope",
-        summary: "the execution scope of a barrier is none of Vulkan's",
+        summary: "the execution scope of a barrier is not one of Vulkan's",
         level: Error,
         since: "0.2.0",
         spec: "Vulkan, Standalone SPIR-V Validation",
@@ -85,13 +85,13 @@ declare_rule! {
     }
 }
 
-/// A memory scope.
+/// Checks a memory scope.
 pub(super) fn device_scope(cx: &Cx, at: InstRef, operand: usize, id: Id, out: &mut Sink) {
     if !cx.has(Capability::VulkanMemoryModel) || cx.has(Capability::VulkanMemoryModelDeviceScope) {
         return;
     }
     let verdict = Verdict::of(&cx.constant(id), |v| v != u64::from(Scope::Device.0));
-    // A scope that is not known is counted elsewhere.
+    // An unknown scope is counted elsewhere.
     if verdict == Verdict::Unknown {
         return;
     }
@@ -136,13 +136,13 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
         return;
     }
     if cx.env.is_vulkan() {
-        for &at in cx.synchronising.iter().filter(|r| cx.inst(**r).op == Op::ControlBarrier) {
+        for &at in cx.synchronizing.iter().filter(|r| cx.inst(**r).op == Op::ControlBarrier) {
             execution_scope(cx, at, out);
         }
     }
-    for &at in &cx.synchronising {
+    for &at in &cx.synchronizing {
         let inst = cx.inst(at);
-        // Most of them, and there is nothing to decode.
+        // The most frequent case, without decoding.
         if let (Op::ControlBarrier, [execution, memory, what]) = (inst.op, inst.operands.as_slice()) {
             let [execution, memory, what] = [execution, memory, what].map(|o| o.id());
             execution.into_iter().for_each(|id| scope(cx, at, 0, id, out));
@@ -157,7 +157,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
         decode(cx.module, inst.op, inst.ty, &words, &mut |p: Piece| {
             let Some(id) = inst.id(p.start) else { return };
             match p.kind {
-                // The memory operands of loads and stores have a rule of their own.
+                // A separate rule checks the memory operands of loads and stores.
                 Kind::IdScope => {
                     scope(cx, at, p.start, id, out);
                     device_scope(cx, at, p.start, id, out);
@@ -188,7 +188,7 @@ fn scope(cx: &Cx, at: InstRef, operand: usize, id: Id, out: &mut Sink) {
 
 fn semantics(cx: &Cx, at: InstRef, operand: usize, id: Id, out: &mut Sink) {
     let Some(def) = cx.module.def_inst(id) else { return };
-    // SPV_NV_cooperative_matrix lets semantics be specialised, too.
+    // SPV_NV_cooperative_matrix also lets semantics be specialized.
     let specialized = cx.has(Capability::CooperativeMatrixNV);
     let suits = if specialized { def.op.is_constant() } else { matches!(def.op, Op::Constant | Op::ConstantNull) };
     if !suits {

@@ -1,7 +1,7 @@
-//! Rules about matrix types and where matrices may live.
+//! Rules about matrix types, and about where matrices may be.
 
 use super::{component, nv1, tensor};
-use crate::cx::{Class, Cx};
+use crate::cx::{Cx, TypeClass};
 use crate::declare_rule;
 use crate::matrix::MatrixType;
 use crate::operation::Operation;
@@ -10,7 +10,7 @@ use crate::rule::Rule;
 use crate::verdict::Verdict;
 use coop_ir::spv::{Capability, Decoration, Scope, StorageClass};
 use coop_ir::types::{CoopMatView, Type, scope_name};
-use coop_ir::{Id, InstRef, Kind, Op};
+use coop_ir::{Id, InstRef, Op};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -23,7 +23,7 @@ declare_rule! {
     /// `OpTypeCooperativeMatrixKHR %bool %subgroup %rows %columns %use`
     pub(crate) static COMPONENT_NOT_SCALAR = {
         id: "type-component-not-scalar",
-        summary: "the component type is no numerical scalar",
+        summary: "the component type is not a numerical scalar",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
@@ -41,7 +41,7 @@ declare_rule! {
     /// A Scope that is an `OpUndef`, or a 64-bit constant.
     pub(crate) static SCOPE_NOT_CONSTANT = {
         id: "type-scope-not-constant",
-        summary: "Scope is no constant of a 32-bit integer type",
+        summary: "Scope is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
@@ -59,7 +59,7 @@ declare_rule! {
     /// Rows given by an `OpConstant` of a 64-bit integer type.
     pub(crate) static ROWS_NOT_CONSTANT = {
         id: "type-rows-not-constant",
-        summary: "Rows is no constant of a 32-bit integer type",
+        summary: "Rows is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
@@ -77,7 +77,7 @@ declare_rule! {
     /// Columns given by an `OpUndef`.
     pub(crate) static COLUMNS_NOT_CONSTANT = {
         id: "type-columns-not-constant",
-        summary: "Columns is no constant of a 32-bit integer type",
+        summary: "Columns is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
@@ -95,7 +95,7 @@ declare_rule! {
     /// Use given by a constant of type `f32`.
     pub(crate) static USE_NOT_CONSTANT = {
         id: "type-use-not-constant",
-        summary: "Use is no constant of a 32-bit integer type",
+        summary: "Use is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpTypeCooperativeMatrixKHR",
@@ -234,7 +234,7 @@ declare_rule! {
     /// ## What it checks
     /// No two types of matrices, tensor layouts or views have the same operands.
     /// ## Why
-    /// Types that are no aggregates are declared once. Who declares one twice has values that go together only by luck: types
+    /// Types that are not aggregates are declared once. If one is declared twice, values of both types go together only by luck: types
     /// are compared by id.
     /// ## Example
     /// `OpTypeCooperativeMatrixKHR %float %uint_3 %uint_16 %uint_16 %uint_2`, a second time.
@@ -249,7 +249,7 @@ declare_rule! {
     }
 }
 
-/// Types that are declared a second time.
+/// Reports types that are declared twice.
 fn duplicates(cx: &Cx, out: &mut Sink) {
     let ops = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV, Op::TypeTensorLayoutNV, Op::TypeTensorViewNV];
     let mut seen: BTreeMap<(Op, Vec<u32>), InstRef> = BTreeMap::new();
@@ -286,9 +286,9 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     blocks(cx, out);
 }
 
-/// `OpSizeOf` of something that has to do with matrices.
+/// Checks `OpSizeOf` of a type that involves matrices.
 pub(crate) fn size_of(cx: &Cx, at: InstRef, out: &mut Sink) {
-    if cx.inst(at).id(0).is_none_or(|p| cx.class(p) != Some(Class::Pointer)) {
+    if cx.inst(at).id(0).is_none_or(|p| cx.class(p) != Some(TypeClass::Pointer)) {
         return;
     }
     out.report(&SIZE_OF, at, || {
@@ -331,7 +331,7 @@ fn matrix_type(cx: &Cx, m: &CoopMatView, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// What holds for matrix types of either extension.
+/// Checks the rules that matrix types of both extensions share.
 fn either(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
     component::matrix_type(cx, m, at, out);
     for (name, operand, (id, value)) in [("rows", 2, m.rows()), ("columns", 3, m.cols())] {
@@ -354,15 +354,17 @@ fn either(cx: &Cx, m: MatrixType, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// A variable of a type that has to do with matrices.
+/// Checks a variable of a type that involves matrices.
 pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(storage) = inst.enumerant(0) else { return };
     let holds = match inst.op {
         // The type is a pointer to something with a matrix inside, or it would not be in the list.
-        Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(Class::Pointer),
+        Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(TypeClass::Pointer),
         // The data type follows the storage class.
-        _ => inst.id(1).is_some_and(|t| matches!(cx.class(t), Some(Class::Matrix | Class::MatrixNv | Class::Holder))),
+        _ => inst
+            .id(1)
+            .is_some_and(|t| matches!(cx.class(t), Some(TypeClass::Matrix | TypeClass::MatrixNv | TypeClass::Holder))),
     };
     if holds && storage != StorageClass::Function && storage != StorageClass::Private {
         let name = storage_name(storage);
@@ -375,7 +377,7 @@ pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// The name of a storage class.
+/// Returns the name of a storage class.
 pub(crate) fn storage_name(storage: StorageClass) -> &'static str {
     storage.name().unwrap_or("unknown")
 }
@@ -383,15 +385,15 @@ pub(crate) fn storage_name(storage: StorageClass) -> &'static str {
 fn blocks(cx: &Cx, out: &mut Sink) {
     for r in cx.module.globals_with(Op::Decorate) {
         let inst = cx.inst(r);
-        let block = [Decoration::Block.0, Decoration::BufferBlock.0];
-        let (Some(ty), Some(decoration)) = (inst.id(0), inst.word(1)) else { continue };
+        let block = [Decoration::Block, Decoration::BufferBlock];
+        let Some((ty, decoration)) = inst.decoration() else { continue };
         if !block.contains(&decoration) {
             continue;
         }
         let Some(at) = cx.def(ty) else { continue };
         match cx.class(ty) {
-            Some(Class::Holder) => {}
-            Some(Class::TensorHolder) => {
+            Some(TypeClass::Holder) => {}
+            Some(TypeClass::TensorHolder) => {
                 tensor::types::in_block(at, r, out);
                 continue;
             }
@@ -399,12 +401,13 @@ fn blocks(cx: &Cx, out: &mut Sink) {
         }
         let member = match Type::of(cx.module, ty) {
             Some(Type::Struct { members }) => {
-                let inside = |m: &Id| matches!(cx.class(*m), Some(Class::Matrix | Class::MatrixNv | Class::Holder));
+                let inside =
+                    |m: &Id| matches!(cx.class(*m), Some(TypeClass::Matrix | TypeClass::MatrixNv | TypeClass::Holder));
                 members.iter().position(inside)
             }
             _ => None,
         };
-        let name = Kind::Decoration.enumerant(decoration).map_or("Block", |e| e.name);
+        let name = decoration.name().unwrap_or("Block");
         out.report(&IN_BLOCK, at, || {
             Draft::new(format!("a struct that is decorated {name} has a cooperative matrix inside"))
                 .label(at, member.map_or(Part::Whole, Part::Operand), "a matrix, or something with one inside")
@@ -414,13 +417,13 @@ fn blocks(cx: &Cx, out: &mut Sink) {
     }
 }
 
-/// `OpBitcast` of a pointer to a matrix.
+/// Checks `OpBitcast` of a pointer to a matrix.
 pub(crate) fn pointer_bitcast(cx: &Cx, o: &Operation, out: &mut Sink) {
     if !cx.has(Capability::Shader) {
         return;
     }
-    let from = o.id(0).is_some_and(|v| cx.class(v) == Some(Class::Pointer));
-    let to = o.ty.is_some_and(|t| cx.class(t) == Some(Class::Pointer));
+    let from = o.id(0).is_some_and(|v| cx.class(v) == Some(TypeClass::Pointer));
+    let to = o.ty.is_some_and(|t| cx.class(t) == Some(TypeClass::Pointer));
     if from || to {
         let (part, text) = if from { (o.part(0), "points to a matrix") } else { (Part::Type, "points to a matrix") };
         out.report(&POINTER_BITCAST, o.at, || {

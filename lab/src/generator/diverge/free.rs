@@ -1,8 +1,8 @@
-//! The same module with branches that data decides.
+//! Rewrites a module so that data decides its branches.
 //!
-//! What a proof about a branch says holds whatever the branches around it do; but the conditions of these may be such
-//! that no input ever leads there, or that none is found, or something before it may be undefined. With conditions that
-//! are words of a buffer, and nothing undefined before, inputs do: [`Freed::data`] says which.
+//! A proof about a branch holds whatever the branches around it do; but the conditions of these may be such that no
+//! input ever leads there, or that none is found, or something before it may be undefined. With words of a buffer as
+//! conditions, and nothing undefined before, [`Freed::data`] gives inputs that lead there.
 
 mod given;
 mod quiet;
@@ -14,11 +14,11 @@ use coop_ir::grammar::Op;
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::{BuiltIn, ExecutionModel, StorageClass};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Operand};
-use coop_uniformity::{TURNS, Uniformity};
+use coop_uniformity::{MAX_CHOICES, Uniformity};
 
 pub use given::Given;
 
-/// What to leave as it is, and how far to go.
+/// The parts of a module to leave unchanged, and the limits of the rewriting.
 #[derive(Clone, Copy, Debug)]
 pub struct Free<'a> {
     /// Branches that remain what they are.
@@ -28,7 +28,7 @@ pub struct Free<'a> {
     pub alone: &'a [(InstRef, u32)],
     /// The branches in loops that may go elsewhere in each round; all of them, if `None`.
     pub rounds: Option<&'a [InstRef]>,
-    /// Of what writes memory of others, of barriers, and of what is done with matrices, these alone remain.
+    /// The only writes to shared memory, barriers and matrix instructions that remain.
     pub only: &'a [InstRef],
 }
 
@@ -37,17 +37,17 @@ pub struct Free<'a> {
 pub struct Freed {
     /// The module. Its first buffer has [`Freed::words`] words.
     pub made: Diverging,
-    /// How many words the first buffer has. What is read by index is in the first `DATA`.
+    /// The number of words of the first buffer. Reads by index are in the first `DATA`.
     pub words: u32,
     /// The branches that words decide.
     branches: Vec<Deciding>,
     /// The words that elements of matrices became: the first of each.
     elements: Vec<(InstRef, u32)>,
-    /// Those that words do not decide.
+    /// The branches that words do not decide.
     kept: Vec<InstRef>,
 }
 
-/// So many words are data: those of the first buffer, in place of the second, and in place of shared memory.
+/// The number of words of data: those of the first buffer, and those that replace the second buffer and shared memory.
 const DATA: u32 = 3 * super::WORDS;
 
 /// A branch, and the words that decide it.
@@ -55,14 +55,14 @@ const DATA: u32 = 3 * super::WORDS;
 struct Deciding {
     at: InstRef,
     first: u32,
-    /// How many in each round.
+    /// The number of words in each iteration.
     count: u32,
     rounds: u32,
 }
 
 /// The module with words of the first buffer for conditions: one for each branch where the condition was uniform over
 /// the workgroup, as `over` says of the branch, one for each subgroup or each invocation where it was not; of branches in loops, as
-/// many for each of the first [`TURNS`] rounds. What other invocations may have written is read from that buffer too, and
+/// many for each of the first [`MAX_CHOICES`] rounds. What other invocations may have written is read from that buffer too, and
 /// so are elements of matrices. `None` if the module is none that the generator makes.
 pub fn free(made: &Diverging, over: impl Fn(InstRef) -> Uniformity, how: Free<'_>) -> Option<Freed> {
     let mut module = made.module.clone();
@@ -106,7 +106,7 @@ struct Freer<'m> {
     next: u32,
     branches: Vec<Deciding>,
     elements: Vec<(InstRef, u32)>,
-    /// By block of the function, whether it is in a loop.
+    /// True for each block of the function that is in a loop.
     again: Vec<bool>,
     /// The type of each matrix.
     matrices: FxHashMap<Id, Id>,
@@ -240,7 +240,7 @@ impl<'m> Freer<'m> {
         }
     }
 
-    /// How often an invocation has come here in this call, at most [`TURNS`] - 1.
+    /// Counts the executions of a block in this call by an invocation, at most [`MAX_CHOICES`] - 1.
     fn counter(&mut self, f: usize, made: &mut Vec<InstRef>) -> Option<Id> {
         let mut pointers = self.module.globals.iter().map(|r| self.module.inst(*r));
         let own = StorageClass::Function.0;
@@ -250,7 +250,7 @@ impl<'m> Freer<'m> {
         let operands = [Operand::Word(own), Operand::Id(self.zero)];
         let r = self.module.add(Inst::new(Op::Variable, Some(pointer), Some(variable), operands));
         self.module.functions[f].blocks[0].insts.insert(0, r);
-        let (one, last) = (self.constant(1), self.constant(TURNS - 1));
+        let (one, last) = (self.constant(1), self.constant(MAX_CHOICES - 1));
         let n = self.put(made, Op::Load, self.uint, &[variable]);
         let more = self.put(made, Op::IAdd, self.uint, &[n, one]);
         let store = Inst::new(Op::Store, None, None, [Operand::Id(variable), Operand::Id(more)]);
@@ -268,7 +268,7 @@ impl<'m> Freer<'m> {
         };
         let first = self.next;
         let round = branch.and_then(|b| b.1);
-        let rounds = if round.is_some() { TURNS } else { 1 };
+        let rounds = if round.is_some() { MAX_CHOICES } else { 1 };
         self.next += count * rounds;
         if let Some((at, _)) = branch {
             self.branches.push(Deciding { at, first, count, rounds });

@@ -75,7 +75,7 @@ pub(super) fn header(out: &mut String, size: [u32; 3], mode: &str, kernel: bool,
     out.push_str(if kernel { OF_KERNELS } else { OF_SHADERS });
 }
 
-/// Of buffers and push constants.
+/// Writes the decorations of buffers and push constants.
 fn decorations(out: &mut String) {
     for (i, (name, block)) in [("in", "uints_in"), ("out", "uints"), ("floats", "float_block")].iter().enumerate() {
         let _ = writeln!(out, "OpDecorate %{name} DescriptorSet 0\nOpDecorate %{name} Binding {i}");
@@ -118,7 +118,7 @@ fn common(out: &mut String) {
     }
 }
 
-/// What modules of [`Constructs::All`](super::Constructs) have besides.
+/// Writes the additional declarations of modules of [`Constructs::All`](super::Constructs).
 fn of_all(out: &mut String, warp: u32, kernel: bool) {
     for n in [6, 31, 128, 200] {
         let _ = writeln!(out, "%c{n} = OpConstant %uint {n}");

@@ -1,18 +1,18 @@
-//! Modules for those who tell uniform from divergent: random control flow, of all kinds of conditions, around matrix
+//! Generates modules for the uniformity analysis: random control flow, of all kinds of conditions, around matrix
 //! instructions and barriers, uniform or not.
 //!
-//! What is true of every module that [`diverge`] gives:
+//! Every module of [`diverge`] keeps these rules:
 //!
-//! 1. It is valid SPIR-V, but for `OpKill`, which only fragment shaders may have: it stands for all that ends an
-//!    invocation. Every loop ends.
+//! 1. It is valid SPIR-V, except for `OpKill`, which only fragment shaders may have: it stands for all instructions
+//!    that end an invocation. Every loop ends.
 //! 2. Nothing is read that was not written, no access leaves its object, no number is divided by zero. But matrix
-//!    instructions and barriers may be executed by parts of their scope, their operands may differ, and shared memory
-//!    may be raced for: that is what the modules are for.
+//!    instructions and barriers may be executed by parts of their scope, their operands may differ, and accesses to
+//!    shared memory may race: the modules exist to show that.
 //! 3. The same entropy gives the same module. Less entropy gives a simpler one.
 //!
-//! Constructs are those that front ends make and some that they don't: merge blocks behind the point where the ways of
-//! a branch meet, cases that fall through, loops that are left by their last block or by breaks only, returns from
-//! inside of everything. Kernels have no merge instructions, and some of their functions no structure at all.
+//! Constructs are those that front ends make and some that they don't: merge blocks after the point where the paths of
+//! a branch reconverge, cases that fall through, loops that end in their last block or by breaks only, returns from
+//! nested constructs. Kernels have no merge instructions, and some of their functions no structure at all.
 
 mod expression;
 mod free;
@@ -27,14 +27,13 @@ use coop_ir::Module;
 use coop_ir::text;
 use std::fmt::Write;
 
-/// How many words each of the two buffers of numbers has.
+/// The number of words in each of the two buffers of numbers.
 pub const WORDS: u32 = 256;
-/// How many words the push constants have.
+/// The number of words of push constants.
 pub const PUSH_WORDS: u32 = 4;
 
-/// A module and what it must be run with: a buffer of [`WORDS`] words at binding 0, that is only read, one at binding
-/// 1, one of 4096 floats at binding 2, and [`PUSH_WORDS`] words of push constants. Kernels have them as arguments, in
-/// this order.
+/// A module and its inputs: a read-only buffer of [`WORDS`] words at binding 0, another one at binding 1, one of 4096
+/// floats at binding 2, and [`PUSH_WORDS`] words of push constants. Kernels have them as arguments, in this order.
 #[derive(Clone, Debug)]
 pub struct Diverging {
     /// The module.
@@ -44,11 +43,11 @@ pub struct Diverging {
     /// True if invocations meet earlier than merge instructions say: in kernels, that have none, and where maximal
     /// reconvergence is asked for.
     pub meets_early: bool,
-    /// How many bytes of entropy decided; more change nothing.
+    /// The number of bytes of entropy that were used; more change nothing.
     pub used: usize,
 }
 
-/// What modules are made of.
+/// The constructs that modules use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Constructs {
     /// Control flow and the instructions of matrices, 32-bit arithmetic, plain memory.
@@ -78,11 +77,11 @@ pub const MOST_INVOCATIONS: u32 = 128;
 /// With this only merge blocks and continue targets may have several predecessors.
 const MAXIMAL: &str = "MaximallyReconvergesKHR";
 
-/// How deep control flow and expressions nest.
+/// The largest nesting of control flow and expressions.
 const MAX_DEPTH: u32 = 4;
 const MAX_TERMS: u32 = 3;
 
-/// Where control can go from inside of a construct.
+/// The targets of control flow inside of a construct.
 #[derive(Clone)]
 struct Around {
     /// The merge block of the innermost loop or switch, to break to.
@@ -97,7 +96,7 @@ struct Gen<'a> {
     all: bool,
     /// The default of the specialization constant.
     warp: u32,
-    /// Of the function that is being made: a variable with four numbers, and one with a float.
+    /// The variables of the current function: one with four numbers, and one with a float.
     table: String,
     part: String,
     size: [u32; 3],
@@ -202,7 +201,7 @@ impl<'a> Gen<'a> {
         self.label = label.to_owned();
     }
 
-    /// Where the ways of the branch that follows meet.
+    /// Declares the merge block of the branch that follows.
     fn merge(&mut self, label: &str) {
         if !self.kernel {
             self.put(&format!("OpSelectionMerge {label} None"));
@@ -486,7 +485,7 @@ impl<'a> Gen<'a> {
         self.put(&format!("OpStore {to} {value}{}", self.shared_access()));
     }
 
-    /// How memory is accessed that others access too.
+    /// Returns the memory operands of accesses to shared memory.
     fn shared_access(&self) -> &'static str {
         if self.kernel { "" } else { " NonPrivatePointer" }
     }

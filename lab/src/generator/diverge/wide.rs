@@ -1,6 +1,6 @@
-//! What [`Constructs::All`](super::Constructs) adds: numbers of 64 bits, quotients by specialization constants, volatile
-//! loads, atomics, extended instructions that write, constants chosen by an invocation's number, values that subgroups
-//! reduce and a workgroup combines, and layouts of tensors.
+//! The constructs that [`Constructs::All`](super::Constructs) adds: 64-bit numbers, quotients by specialization
+//! constants, volatile loads, atomics, extended instructions that write, constants selected by an invocation's number,
+//! values that subgroups reduce and a workgroup combines, and layouts of tensors.
 
 use super::Gen;
 
@@ -97,7 +97,7 @@ impl Gen<'_> {
         self.op(&format!("OpUConvert %uint {n}"))
     }
 
-    /// What an extended instruction writes into a variable of the invocation, or gives besides.
+    /// Emits an extended instruction with a second result, in a variable of the invocation or in a struct.
     fn split(&mut self, terms: u32) -> String {
         let n = self.number(terms - 1);
         let n = self.op(&format!("OpBitwiseAnd %uint {n} %c255"));
@@ -370,7 +370,7 @@ impl Gen<'_> {
 /// An operation by which values are combined.
 #[derive(Clone, Copy)]
 struct Combine {
-    /// Of the reduction.
+    /// The group operation of the reduction.
     group: &'static str,
     /// The instruction, if it is none of an extended set.
     core: Option<&'static str>,

@@ -2,6 +2,7 @@
 
 use super::{Edit, F32, Mutant, Rows, S32, U32, U64};
 use coop_ir::grammar::Op;
+use coop_ir::spv::CooperativeMatrixLayout;
 use coop_ir::spv::{AddressingModel, Capability, MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Operand};
@@ -21,7 +22,7 @@ const STORES: [Op; 5] = [
     Op::CooperativeMatrixStoreOffsetINTEL,
 ];
 
-/// Where the stride of a load or store stands.
+/// Returns the index of the stride operand of a load or store.
 fn stride_of(i: &Inst) -> Option<usize> {
     Some(match i.op {
         Op::CooperativeMatrixLoadNV => 1,
@@ -38,14 +39,14 @@ fn stride_of(i: &Inst) -> Option<usize> {
 pub(super) const ROWS: Rows = &[
     ("access-layout-capability", |x| {
         let wanted = x.e.pick(&[
-            (4202, Capability::CooperativeMatrixLayoutsARM),
-            (4203, Capability::CooperativeMatrixLayoutsARM),
-            (2, Capability::PackedCooperativeMatrixINTEL),
+            (CooperativeMatrixLayout::RowBlockedInterleavedARM, Capability::CooperativeMatrixLayoutsARM),
+            (CooperativeMatrixLayout::ColumnBlockedInterleavedARM, Capability::CooperativeMatrixLayoutsARM),
+            (CooperativeMatrixLayout::PackedINTEL, Capability::PackedCooperativeMatrixINTEL),
         ]);
         if x.m.has_capability(wanted.1) {
             return None;
         }
-        let layout = x.u32(wanted.0);
+        let layout = x.u32(wanted.0.0);
         x.layout(layout)
     }),
     ("access-layout-not-constant", |x| {
@@ -321,7 +322,7 @@ fn is_nv(i: &Inst) -> bool {
     matches!(i.op, Op::CooperativeMatrixLoadNV | Op::CooperativeMatrixStoreNV)
 }
 
-/// Where the memory operands of a load or store with a stride begin.
+/// Returns the index of the memory operands of a load or store with a stride.
 fn memory_of(i: &Inst) -> Option<usize> {
     // Column Major stands between the stride and them.
     Some(stride_of(i)? + if is_nv(i) { 2 } else { 1 })

@@ -2,6 +2,7 @@
 
 use super::{Edit, F32, Mutant, Rows, S32, U32};
 use coop_ir::grammar::Op;
+use coop_ir::spv::CooperativeMatrixLayout;
 use coop_ir::spv::{BuiltIn, Capability, Decoration, StorageClass};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Operand};
@@ -27,7 +28,7 @@ pub(super) const ROWS: Rows = &[
         // One row more than whole blocks have.
         let rows = x.value(ty.rows)?;
         let other = x.altered(ty, &[Edit::Rows(4 - rows % 4 + 1)])?;
-        let (copy, layout, one) = (x.copy(r)?, x.u32(4202), x.u32(1));
+        let (copy, layout, one) = (x.copy(r)?, x.u32(CooperativeMatrixLayout::RowBlockedInterleavedARM.0), x.u32(1));
         x.m.inst_mut(copy).ty = Some(other);
         x.set(copy, 1, layout)?;
         x.set(copy, 2, one)
@@ -277,7 +278,15 @@ impl Mutant<'_> {
         let constants: Vec<Id> = self
             .m
             .globals_with(Op::Constant)
-            .filter(|r| matches!(self.m.inst(*r).word(0), Some(4202 | 4203)))
+            .filter(|r| {
+                matches!(
+                    self.m.inst(*r).enumerant(0),
+                    Some(
+                        CooperativeMatrixLayout::RowBlockedInterleavedARM
+                            | CooperativeMatrixLayout::ColumnBlockedInterleavedARM
+                    )
+                )
+            })
             .filter_map(|r| self.m.inst(r).result)
             .collect();
         let ops = [Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixStoreKHR];
@@ -307,7 +316,7 @@ impl Mutant<'_> {
         let variable = self.variable(StorageClass::Workgroup, array);
         let (pointer, zero) = (self.g.pointer(&mut self.m, StorageClass::Workgroup, ty.component), self.u32(0));
         let at = self.after(r, Op::AccessChain, pointer, &[variable, zero])?;
-        let (layout, stride) = (self.u32(2), self.u32(128));
+        let (layout, stride) = (self.u32(CooperativeMatrixLayout::PackedINTEL.0), self.u32(128));
         let chain = self.m.def(at)?;
         self.after(chain, Op::CooperativeMatrixLoadKHR, other, &[at, layout, stride]).map(drop)
     }

@@ -1,4 +1,4 @@
-//! Alignment of pointers and strides: proved, or said not to be.
+//! The alignment of pointers and strides: a warning unless it is proved.
 
 use super::On;
 use crate::declare_rule;
@@ -52,10 +52,10 @@ pub(super) fn check(on: &On, out: &mut Sink) {
     }
 }
 
-/// Why the alignment of Pointer is not proved.
+/// Returns the reason for which the alignment of Pointer is not proved.
 fn pointer(on: &On, at: InstRef, need: u64, memory_operand: usize) -> Option<String> {
     let inst = on.cx.inst(at);
-    let p = Pointer::of(on.cx, inst.id(0)?);
+    let p = Pointer::of(on.cx, inst.accessed()?);
     let aligned =
         MemoryOperands::at(inst, memory_operand).aligned.is_some_and(|(n, _)| u64::from(n).is_multiple_of(need));
     if p.storage == Some(StorageClass::PhysicalStorageBuffer) && aligned {
@@ -67,12 +67,12 @@ fn pointer(on: &On, at: InstRef, need: u64, memory_operand: usize) -> Option<Str
     }
 }
 
-/// The type of what is stored.
+/// Returns the type of the stored object.
 fn object_type(on: &On, at: InstRef) -> Option<Id> {
     on.cx.module.type_of(on.cx.inst(at).stored()?)
 }
 
-/// A load or store with a stride: the operands for layout, stride and memory operands.
+/// Checks a load or store with a stride: the operands for layout, stride and memory operands.
 fn plain(on: &On, at: InstRef, ty: Option<Id>, (layout, stride, memory): (usize, usize, usize), out: &mut Sink) {
     let cx = on.cx;
     let inst = cx.inst(at);
@@ -83,13 +83,13 @@ fn plain(on: &On, at: InstRef, ty: Option<Id>, (layout, stride, memory): (usize,
         Some(COLUMN_MAJOR) => matrix.rows().1.fixed(),
         _ => return,
     };
-    // Of lines whose length is not fixed the most is asked that any could ask.
+    // If the length of lines is not fixed, the strictest alignment is required.
     let need = per_line.and_then(|n| n.checked_mul(component.bytes().into())).map_or(16, |bytes| bytes.min(16));
     if !need.is_power_of_two() {
         return;
     }
     let mut what: Vec<String> = pointer(on, at, need, memory).into_iter().collect();
-    let unit = inst.id(0).and_then(|p| Pointer::of(cx, p).unit(cx)).map(|(_, bytes)| bytes);
+    let unit = inst.accessed().and_then(|p| Pointer::of(cx, p).unit(cx)).map(|(_, bytes)| bytes);
     if let (Some(stride), Some(unit)) = (inst.id(stride), unit) {
         let proved = unit.is_multiple_of(need)
             || unit.is_power_of_two() && low(cx, stride).is_multiple_of((need / unit).max(1)).is_some();
@@ -108,7 +108,7 @@ fn say(on: &On, at: InstRef, what: &[String], need: u64, out: &mut Sink) {
     out.report(&UNPROVEN, at, || {
         Draft::new(format!("that {what} {are} of {need} bytes can't be proved"))
             .label(at, Part::Operand(0), format!("{what}: aligned to {need} bytes?"))
-            .label_opt(on.cx.inst(at).id(0).and_then(|p| on.cx.def(p)), Part::Whole, "the address is made here")
+            .label_opt(on.cx.inst(at).accessed().and_then(|p| on.cx.def(p)), Part::Whole, "the address is made here")
             .help("make sure of it where the values come from; `coopcheck --run` looks at those of a case")
     });
 }

@@ -121,7 +121,7 @@ fn extensions(on: &On, out: &mut Sink) {
     for at in cx.module.globals_with(Op::Extension) {
         let Some((spv, _)) = cx.inst(at).string(0) else { continue };
         let Some(extension) = spirv_extension(&spv) else {
-            // Of those for matrices that Vulkan does not have the capabilities tell.
+            // If Vulkan does not have the extension, the capabilities of matrix extensions report it.
             if !is_matrix_extension(&spv) {
                 not_judged(on, at, &format!("no table says which Vulkan extension brings {spv}"), out);
             }

@@ -1,8 +1,8 @@
-//! Types and multiply-adds against the lists of the device.
+//! Checks types and multiply-adds against the lists of the device.
 //!
-//! A row of the KHR list stands for exactly its size. Rows of the flexible list (NV2) stand for multiples, where the
-//! feature is there; so do those of the later query (maintenance1) then, and else exactly for themselves. A type must be
-//! in some row in its role, a multiply-add in one row as a whole.
+//! A row of the KHR list stands for exactly its size. Rows of the flexible list (NV2) stand for multiples, if the
+//! device has the feature; rows of the later query (maintenance1) do so with the feature, too, and otherwise for
+//! exactly their size. A type must be in some row in its role, a multiply-add in one row as a whole.
 
 use super::On;
 use crate::declare_rule;
@@ -135,7 +135,7 @@ declare_rule! {
     }
 }
 
-/// A row, and whether it stands for multiples.
+/// A row, and true if it stands for multiples.
 #[derive(Clone, Copy)]
 struct Row {
     size: MatrixProperties,
@@ -147,7 +147,7 @@ impl Row {
         if self.multiples { of > 0 && n > 0 && n.is_multiple_of(u64::from(of)) } else { n == u64::from(of) }
     }
 
-    /// `16x16x16`, or `multiples of 16x16x16`.
+    /// Returns `16x16x16`, or `multiples of 16x16x16`.
     fn describe(&self) -> String {
         let MatrixProperties { m, n, k, .. } = self.size;
         if self.multiples { format!("multiples of {m}x{n}x{k}") } else { format!("{m}x{n}x{k}") }
@@ -167,14 +167,14 @@ struct Fixed {
 impl On<'_, '_> {
     fn fixed(&mut self, m: &CoopMatView, what: &'static str, at: InstRef) -> Option<Fixed> {
         let mut value = |c: &Const| self.open.value(c, what, at);
-        // All of them are looked at, so that all SpecIds are named.
+        // Evaluates all of them, so that all SpecIds are named.
         let values = [value(&m.scope), value(&m.rows), value(&m.cols), value(&m.use_)];
         let [scope, rows, cols, use_] = values;
         let scope = Scope::from_number(u32::try_from(scope?).ok()?);
         Some(Fixed { component: m.component?, scope, rows: rows?, cols: cols?, use_: use_? })
     }
 
-    /// The rows for a scope; `None` if they depend on a workgroup size that is not known.
+    /// Returns the rows for a scope; `None` if they depend on a workgroup size that is not known.
     fn rows(&self, scope: Scope) -> Option<Vec<Row>> {
         let p = &self.device.profile;
         let exact = p.khr_properties.iter().map(|size| Row { size: *size, multiples: false });
@@ -227,7 +227,7 @@ fn same_type(declared: Scalar, listed: ComponentType) -> bool {
     }
 }
 
-/// The types that a row has for a role, and its size.
+/// Returns the component type and the size that a row has for a role.
 fn role(row: &MatrixProperties, use_: u64) -> Option<([ComponentType; 2], u32, u32)> {
     match use_ {
         0 => Some(([row.a; 2], row.m, row.k)),
@@ -239,7 +239,7 @@ fn role(row: &MatrixProperties, use_: u64) -> Option<([ComponentType; 2], u32, u
 
 pub(super) fn check(on: &mut On, out: &mut Sink) {
     let cx = on.cx;
-    // Without the feature at all, or without the stage, that is what is said.
+    // Without the feature, or without the stage, that is the finding.
     if !on.device.profile.has(Feature::CooperativeMatrix) {
         return;
     }
@@ -259,7 +259,7 @@ pub(super) fn check(on: &mut On, out: &mut Sink) {
     }
 }
 
-/// Returns true if the device has matrices of this type, as far as that can be told.
+/// Returns true if the device has matrices of this type, as far as that is known.
 fn matrix_type(on: &mut On, m: &CoopMatView, at: InstRef, out: &mut Sink) -> bool {
     let Some(f) = on.fixed(m, "matrix types", at) else { return true };
     let (profile, name) = (&on.device.profile, on.device.name());
@@ -317,7 +317,7 @@ fn matrix_type(on: &mut On, m: &CoopMatView, at: InstRef, out: &mut Sink) -> boo
     true
 }
 
-/// What a device has instead of a type.
+/// Returns the nearest types that the device has, for a message.
 fn nearest(rows: &[Row], f: Fixed) -> String {
     let use_ = use_name(f.use_).unwrap_or("such a use");
     let of_type = |r: &&Row| role(&r.size, f.use_).is_some_and(|(t, ..)| t.iter().any(|t| same_type(f.component, *t)));
@@ -349,13 +349,13 @@ fn nearest(rows: &[Row], f: Fixed) -> String {
     }
 }
 
-/// The first few of a list.
+/// Returns the first few of a list.
 fn some(list: &[String]) -> String {
     let more = if list.len() > 6 { format!(" and {} more", list.len() - 6) } else { String::new() };
     format!("{}{more}", list.iter().take(6).cloned().collect::<Vec<_>>().join(", "))
 }
 
-/// What an operand of a multiply-add asks of a row.
+/// The requirements of a multiply-add's operand on a row.
 struct Wanted {
     component: Scalar,
     signed: bool,
@@ -366,7 +366,7 @@ impl Wanted {
         same_type(self.component, listed) && (!self.component.is_int() || listed.is_signed_integer() == self.signed)
     }
 
-    /// As the multiply-add reads it: `s8` for a u8 with its bit set.
+    /// Returns the type as the multiply-add interprets it: `s8` for a u8 with its bit set.
     fn name(&self) -> String {
         match self.component {
             Scalar::Int { width, .. } => Scalar::Int { width, signed: self.signed }.to_string(),

@@ -1,8 +1,8 @@
-//! Rules about a device: whether it takes the module.
+//! Rules about a device: whether it can run the module.
 //!
-//! They apply only where a profile is given. What rests on the default of a specialization constant is not judged: the
-//! defaults in published modules are placeholders, and a device that has no 1x1 matrices says nothing about them. One
-//! note names the SpecIds that would decide.
+//! They apply only with a profile. Conditions on the default of a specialization constant are not checked: the defaults
+//! in published modules are placeholders, and a device without 1x1 matrices says nothing about them. One note names the
+//! SpecIds that would decide.
 
 pub(crate) mod alignment;
 pub(crate) mod feature;
@@ -25,7 +25,7 @@ declare_rule! {
     /// ## What it checks
     /// With a device: sizes, scopes and uses of matrices, and the workgroup size, are fixed.
     /// ## Why
-    /// What rests on a specialization constant is judged only when its value is given by `--spec`; the defaults in
+    /// A condition on a specialization constant is checked only if its value is given by `--spec`; the defaults in
     /// published modules are placeholders.
     /// ## Example
     /// A matrix of TM x TK with `TM` and `TK` specialization constants, and no `--spec` for them.
@@ -61,7 +61,7 @@ declare_rule! {
     }
 }
 
-/// What was left open, and what would decide it.
+/// The conditions that were not decided, with the SpecIds that would decide them.
 #[derive(Default)]
 pub(crate) struct Open {
     first: Option<InstRef>,
@@ -70,7 +70,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// The value of a constant if it is fixed; else notes that `what` at `at` rests on it.
+    /// Returns the value of a constant if it is fixed; otherwise records that `what` at `at` depends on it.
     fn value(&mut self, constant: &Const, what: &'static str, at: InstRef) -> Option<u64> {
         if let Const::Fixed(v) = constant {
             return Some(*v);
@@ -86,16 +86,16 @@ impl Open {
     }
 }
 
-/// A check for one device.
+/// The state of a check for one device.
 pub(crate) struct On<'a, 'm> {
     pub(crate) cx: &'a Cx<'m>,
     pub(crate) device: &'a Device,
     pub(crate) open: Open,
-    /// The invocations of a workgroup, where all entry points that are meant agree and it is fixed.
+    /// The number of invocations of a workgroup, if it is fixed and the same for all entry points of the pipeline.
     pub(crate) invocations: Option<u64>,
 }
 
-/// Everything that a device has a say in.
+/// Checks everything that depends on the device.
 pub(crate) fn check(cx: &Cx, device: &Device, out: &mut Sink) {
     let mut on = On { cx, device, open: Open::default(), invocations: None };
     if !entry_points(&on, out) {
@@ -112,7 +112,7 @@ pub(crate) fn check(cx: &Cx, device: &Device, out: &mut Sink) {
 }
 
 impl On<'_, '_> {
-    /// The entry points that are meant.
+    /// Returns the entry points of the pipeline.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &EntryPoint> {
         let meant = |e: &&EntryPoint| self.device.entry.as_ref().is_none_or(|name| *name == e.name);
         self.cx.entries().iter().filter(meant)
@@ -124,8 +124,8 @@ impl On<'_, '_> {
     }
 }
 
-/// Reports entry points that the profile can't judge. Returns whether anything else can be said about the module: a shader's
-/// capabilities say nothing to OpenCL, while they are definite in Vulkan, whatever the stage is.
+/// Reports entry points that the profile does not cover. Returns true if the rest of the module can be checked: a
+/// shader's capabilities mean nothing to OpenCL, while Vulkan's verdict about them holds for any stage.
 fn entry_points(on: &On, out: &mut Sink) -> bool {
     let name = on.device.name();
     let takes = if on.is_vulkan() { "compute shaders" } else { "kernels of OpenCL" };
@@ -137,8 +137,8 @@ fn entry_points(on: &On, out: &mut Sink) -> bool {
         }
         let model = entry.model.name().unwrap_or("unknown");
         judged |= on.is_vulkan();
-        // What a kernel needs is what Vulkan does not have: that is said of its capabilities. And of matrices it is known
-        // which stages have them.
+        // The capabilities that a kernel needs are reported, since Vulkan does not have them; and the stages with
+        // matrices are known.
         if on.is_vulkan() && entry.model == ExecutionModel::Kernel || pipeline::refuses_stage(on, entry) {
             continue;
         }

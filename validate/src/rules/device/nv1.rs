@@ -1,4 +1,4 @@
-//! Matrices of SPV_NV_cooperative_matrix against the device's list for it.
+//! Checks matrices of SPV_NV_cooperative_matrix against the device's list for it.
 
 use super::On;
 use crate::declare_rule;
@@ -46,7 +46,7 @@ declare_rule! {
     }
 }
 
-/// With everything fixed.
+/// A matrix of which everything is fixed.
 #[derive(Clone, Copy)]
 struct Fixed {
     component: Scalar,
@@ -61,7 +61,7 @@ fn fixed(on: &mut On, m: &NvMatrix, what: &'static str, at: InstRef) -> Option<F
     Some(Fixed { component: m.component?, scope, rows: rows?, cols: cols? })
 }
 
-/// Here the declared sign counts.
+/// Here the declared sign matters.
 fn same_type(declared: Scalar, listed: ComponentType) -> bool {
     match declared {
         Scalar::Int { width, signed } => {

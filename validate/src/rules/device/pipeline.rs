@@ -1,4 +1,4 @@
-//! Stages, workgroup sizes, subgroups and shared memory.
+//! Checks stages, workgroup sizes, subgroups and shared memory.
 
 use super::On;
 use crate::declare_rule;
@@ -134,7 +134,7 @@ declare_rule! {
     }
 }
 
-/// The stage bit of an execution model.
+/// Returns the stage bit of an execution model.
 fn stage_bit(model: ExecutionModel) -> u32 {
     match model {
         m if m == ExecutionModel::Vertex => 0x1,
@@ -196,7 +196,7 @@ fn stage(on: &On, entry: &EntryPoint, out: &mut Sink) {
     });
 }
 
-/// The invocations of a workgroup of this entry point, if they are fixed.
+/// Returns the number of invocations of a workgroup of this entry point, if it is fixed.
 fn local_size(on: &mut On, entry: &EntryPoint, out: &mut Sink) -> Option<u64> {
     let cx = on.cx;
     let size = entry.workgroup_size?;
@@ -261,14 +261,14 @@ fn subgroups(on: &On, at: InstRef, x: u64, total: u64, out: &mut Sink) {
     if any && !x.is_multiple_of(size) {
         out.report(&LOCAL_SIZE, at, || {
             why(format!(
-                "x of the workgroup size, {x}, is no multiple of the {size} invocations of a subgroup on {name}"
+                "x of the workgroup size, {x}, is not a multiple of the {size} invocations of a subgroup on {name}"
             ))
         });
         return;
     }
     let Some(matrix) = scope(2) else { return };
     let most = u64::from(limits.cooperative_matrix_workgroup_scope_max_workgroup_size);
-    // Without the feature another rule has spoken.
+    // Without the feature another rule reports it.
     if most == 0 {
         return;
     }
@@ -303,7 +303,7 @@ fn full_subgroups(on: &On, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// The least number of bytes that an object takes, if all lengths are fixed.
+/// Returns the least number of bytes of an object, if all lengths are fixed.
 fn least_bytes(on: &mut On, ty: Id, at: InstRef, depth: u32) -> Option<u64> {
     if depth > 16 {
         return None;
@@ -341,7 +341,7 @@ fn shared_memory(on: &mut On, out: &mut Sink) {
         most = most.max(bytes);
     }
     let Some(at) = first else { return };
-    // Blocks with an explicit layout lie on top of each other.
+    // Blocks with an explicit layout alias each other.
     let explicit = cx.has(Capability::WorkgroupMemoryExplicitLayoutKHR);
     let used = if explicit { most } else { sum };
     let limits = &on.device.profile.limits;

@@ -1,8 +1,8 @@
-//! Rules about SPV_INTEL_joint_matrix, as its producers and consumers have it.
+//! Rules about SPV_INTEL_joint_matrix, as its producers and consumers implement it.
 
 pub(crate) mod rules;
 
-use super::access::{self, Access, PACKED, Pointer};
+use super::access::{self, LoadStore, PACKED, Pointer};
 use super::callback::is_int32;
 use super::memory;
 use super::stride::{self, Strided};
@@ -31,7 +31,7 @@ fn needs(cx: &Cx, at: InstRef, part: Part, what: &str, capability: Cap, out: &mu
     });
 }
 
-/// The packed layout of a load or store.
+/// Checks the packed layout of a load or store.
 pub(crate) fn packed(cx: &Cx, at: InstRef, matrix: Option<&CoopMatView>, layout: Id, operand: usize, out: &mut Sink) {
     if cx.constant(layout).fixed() != Some(PACKED) {
         return;
@@ -63,22 +63,23 @@ fn rows(cx: &Cx, at: InstRef, m: &CoopMatView, operand: usize, out: &mut Sink) {
     let Some(width) = m.component.map(Scalar::width).filter(|w| (1..32).contains(w)) else { return };
     let per_line = u64::from(32 / width);
     out.judge(&PACKED_ROWS, Verdict::of(&m.rows, |n| n.is_multiple_of(per_line)), at, || {
-        Draft::new(format!("{} rows of {m} are no multiple of {per_line}, which are packed into one line", m.rows))
+        Draft::new(format!("{} rows of {m} are not a multiple of {per_line}, which are packed into one line", m.rows))
             .label(at, Part::Operand(operand), "PackedINTEL")
             .label_opt(cx.decl(m), Part::Operand(2), format!("{} rows", m.rows))
     });
 }
 
-/// The packed layout of a KHR load or store.
-pub(crate) fn load_or_store(cx: &Cx, a: &Access, out: &mut Sink) {
+/// Checks the packed layout of a KHR load or store.
+pub(crate) fn load_or_store(cx: &Cx, a: &LoadStore, out: &mut Sink) {
     packed(cx, a.at, a.matrix, a.layout, if a.is_load { 1 } else { 2 }, out);
 }
 
-/// A matrix of a multiply-add: its name, where it stands, itself, and whether its SignedComponents bit is set.
-pub(crate) type Role<'a> = (&'a str, Part, &'a CoopMatView, bool);
+/// A matrix of a multiply-add: its name, its part of the instruction, its type, and true if its SignedComponents bit is
+/// set.
+pub(crate) type MulAddOperand<'a> = (&'a str, Part, &'a CoopMatView, bool);
 
-/// The bits of Intel's on a multiply-add: A, B, C and the result.
-pub(crate) fn muladd(cx: &Cx, at: InstRef, mask: u32, roles: [Role; 4], out: &mut Sink) {
+/// Checks Intel's bits on a multiply-add: A, B, C and the result.
+pub(crate) fn muladd(cx: &Cx, at: InstRef, mask: u32, roles: [MulAddOperand; 4], out: &mut Sink) {
     let [a, b, c, r] = roles;
     if mask & CooperativeMatrixOperands::MatrixAAndBTF32ComponentsINTEL.0 != 0 {
         needs(
@@ -99,7 +100,7 @@ pub(crate) fn muladd(cx: &Cx, at: InstRef, mask: u32, roles: [Role; 4], out: &mu
             }
         }
     }
-    let bits: [(u32, &str, &[Role]); 3] = [
+    let bits: [(u32, &str, &[MulAddOperand]); 3] = [
         (
             CooperativeMatrixOperands::MatrixAAndBBFloat16ComponentsINTEL.0,
             "MatrixAAndBBFloat16ComponentsINTEL",
@@ -135,7 +136,7 @@ pub(crate) fn muladd(cx: &Cx, at: InstRef, mask: u32, roles: [Role; 4], out: &mu
     }
 }
 
-/// An instruction of Intel's extensions.
+/// Checks an instruction of Intel's extensions.
 pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let capability = match inst.op {
@@ -161,10 +162,10 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
     };
     needs(cx, at, Part::Whole, &inst.op.to_string(), capability, out);
     match inst.op {
-        // Operands: where X stands, where Height, where the layout.
+        // Operands: the indices of X, Height and the layout.
         Op::CooperativeMatrixLoadCheckedINTEL => checked(cx, at, (1, Some(4), 3), inst.ty, Part::Type, out),
         Op::CooperativeMatrixStoreCheckedINTEL => {
-            let object = inst.id(3).and_then(|o| cx.module.type_of(o));
+            let object = inst.stored().and_then(|o| cx.module.type_of(o));
             checked(cx, at, (1, Some(5), 4), object, Part::Operand(3), out);
             if inst.id(4).is_some_and(|l| cx.constant(l).fixed() == Some(access::COLUMN_MAJOR)) {
                 out.report(&COLUMN_MAJOR, at, || {
@@ -178,7 +179,7 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         }
         Op::CooperativeMatrixLoadOffsetINTEL => checked(cx, at, (1, None, 3), inst.ty, Part::Type, out),
         Op::CooperativeMatrixStoreOffsetINTEL => {
-            let object = inst.id(3).and_then(|o| cx.module.type_of(o));
+            let object = inst.stored().and_then(|o| cx.module.type_of(o));
             checked(cx, at, (1, None, 4), object, Part::Operand(3), out);
         }
         Op::CooperativeMatrixConstructCheckedINTEL => construct(cx, at, out),
@@ -212,7 +213,7 @@ fn integers(cx: &Cx, at: InstRef, x: usize, height: Option<usize>, out: &mut Sin
     }
 }
 
-/// A load or store with coordinates: operands X, Height if it is checked, and the layout.
+/// Checks a load or store with coordinates: operands X, Height if it is checked, and the layout.
 fn checked(
     cx: &Cx,
     at: InstRef,
@@ -230,7 +231,7 @@ fn checked(
     integers(cx, at, x, height, out);
     if let Some(pointer) = inst.id(0).map(|p| Pointer::of(cx, p)) {
         let pointee = pointer.pointee.map(|p| (p, scalar_or_vector(cx.module, p).is_some()));
-        // A struct of one member is what DPC++ has for bfloat16 and half.
+        // DPC++ uses a struct of one member for bfloat16 and half.
         let accepted = pointee.is_some_and(|(p, numeric)| {
             numeric || matches!(Type::of(cx.module, p), Some(Type::Struct { members }) if members.len() == 1)
         });
@@ -385,7 +386,8 @@ fn prefetch(cx: &Cx, at: InstRef, out: &mut Sink) {
         let id = inst.word(i).and_then(Id::new);
         id.and_then(|id| cx.module.def_inst(id)).is_some_and(|d| d.op.is_constant())
     };
-    // A level is a small number; with X and Y an id stands there, and behind it a level that is no constant's id.
+    // A level is a small number; with X and Y there is an id at its position, and the level behind it is not a
+    // constant's id.
     let level = inst.word(3).is_some_and(|level| level < 8) && (words < 7 || !constant(3) || !constant(6));
     let shipped = words >= 5 && level && constant(1) && constant(2) && constant(4);
     if !shipped {
@@ -399,7 +401,7 @@ fn prefetch(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-/// Cache controls of a module that has any.
+/// Checks the cache controls of a module.
 pub(crate) fn cache_controls(cx: &Cx, out: &mut Sink) {
     const CONTROLS: [u32; 2] = [Decoration::CacheControlLoadINTEL.0, Decoration::CacheControlStoreINTEL.0];
     let classes =
@@ -413,7 +415,7 @@ pub(crate) fn cache_controls(cx: &Cx, out: &mut Sink) {
         }
         let storage = Pointer::of(cx, target).storage;
         let message = match storage {
-            None => Some("a cache control is on something that is no pointer".to_owned()),
+            None => Some("a cache control is on something that is not a pointer".to_owned()),
             Some(s) if !classes.contains(&s) => {
                 Some(format!("a cache control is on a pointer to {} memory, which it is not for", storage_name(s)))
             }
@@ -435,7 +437,7 @@ pub(crate) fn cache_controls(cx: &Cx, out: &mut Sink) {
     }
 }
 
-/// Returns true if a matrix is filled through a pointer, as DPC++ does; reports it.
+/// Reports and returns true if a matrix is filled through a pointer, as DPC++ does.
 pub(crate) fn filled(cx: &Cx, at: InstRef, matrix: &str, out: &mut Sink) -> bool {
     let inst = cx.inst(at);
     let pointer = inst.op == Op::CompositeConstruct

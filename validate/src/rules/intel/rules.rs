@@ -1,4 +1,4 @@
-//! The rules, as they are explained.
+//! The declarations of the rules with their documentation.
 
 use crate::declare_rule;
 
@@ -105,7 +105,7 @@ declare_rule! {
     /// A f32 for a matrix of f16.
     pub(crate) static CHECKED_VALUE = {
         id: "intel-checked-value",
-        summary: "the value of a checked construction is no component",
+        summary: "the value of a checked construction is not a component",
         level: Error,
         since: "0.2.0",
         spec: "SPV_INTEL_joint_matrix, OpCooperativeMatrixConstructCheckedINTEL",
@@ -159,7 +159,7 @@ declare_rule! {
     /// The bit with A of f16.
     pub(crate) static TF32 = {
         id: "intel-tf32-type",
-        summary: "TF32 of components that are no f32",
+        summary: "TF32 of components that are not f32",
         level: Error,
         since: "0.2.0",
         spec: "SPV_INTEL_joint_matrix, Cooperative Matrix Operands",
@@ -177,7 +177,7 @@ declare_rule! {
     /// MatrixCBFloat16ComponentsINTEL with C of f32.
     pub(crate) static BF16 = {
         id: "intel-bfloat16-type",
-        summary: "bfloat16 in components that are no 16-bit integers",
+        summary: "bfloat16 in components that are not 16-bit integers",
         level: Error,
         since: "0.2.0",
         spec: "SPV_INTEL_joint_matrix, Cooperative Matrix Operands",
@@ -190,7 +190,7 @@ declare_rule! {
     /// ## What it checks
     /// Where a bit says that components are bfloat16, the SignedComponents bit of the same matrix is clear.
     /// ## Why
-    /// They are no integers, whatever their type says.
+    /// They are not integers, whatever their type says.
     /// ## Example
     /// MatrixAAndBBFloat16ComponentsINTEL together with MatrixASignedComponentsKHR.
     pub(crate) static BF16_SIGNED = {
@@ -232,7 +232,7 @@ declare_rule! {
     /// From 16x16 to 16x8.
     pub(crate) static APPLY = {
         id: "intel-apply-type",
-        summary: "a function is applied between matrices of different size, or is no function object",
+        summary: "a function is applied between matrices of different size, or is not a function object",
         level: Error,
         since: "0.2.0",
         spec: "SPV_INTEL_joint_matrix, OpCooperativeMatrixApplyFunctionINTEL",

@@ -23,7 +23,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLoadTensorNV %float %pointer %object %layout None None`
     pub(crate) static NOT_MATRIX = {
         id: "tensor-access-not-matrix",
-        summary: "a tensor load or store of something that is no matrix",
+        summary: "a tensor load or store of something that is not a matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixLoadTensorNV and StoreTensorNV",
@@ -59,7 +59,7 @@ declare_rule! {
     /// TensorLayout is a view.
     pub(crate) static LAYOUT = {
         id: "tensor-layout-operand",
-        summary: "TensorLayout is no tensor layout",
+        summary: "the TensorLayout operand is not a tensor layout",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixLoadTensorNV and StoreTensorNV",
@@ -77,7 +77,7 @@ declare_rule! {
     /// The operand of TensorView is a layout.
     pub(crate) static VIEW = {
         id: "tensor-view-operand",
-        summary: "the operand of TensorView is no tensor view",
+        summary: "the operand of TensorView is not a tensor view",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, Tensor Addressing Operands",
@@ -95,7 +95,7 @@ declare_rule! {
     /// Pointer is an untyped pointer.
     pub(crate) static POINTER = {
         id: "tensor-pointer-type",
-        summary: "Pointer of a tensor load or store is no typed pointer",
+        summary: "Pointer of a tensor load or store is not a typed pointer",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixLoadTensorNV and StoreTensorNV",
@@ -108,7 +108,7 @@ declare_rule! {
     /// ## What it checks
     /// In a shader, Pointer of a tensor load or store points into an array.
     /// ## Why
-    /// The elements are found by stepping through that array; a lone scalar has no neighbours.
+    /// The elements are found by stepping through that array; a lone scalar has no neighbors.
     /// ## Example
     /// Pointer points to a member `float x` of a block.
     pub(crate) static NOT_IN_ARRAY = {
@@ -144,7 +144,7 @@ declare_rule! {
     /// ## What it checks
     /// The Tensor Addressing Operands have no bit that is not defined.
     /// ## Why
-    /// What a bit takes as operands is not known without knowing the bit, so the rest can't be read either.
+    /// The operands of an unknown bit are unknown, so the operands behind it can't be decoded either.
     /// ## Example
     /// A mask of `0x10`.
     pub(crate) static UNKNOWN = {
@@ -162,7 +162,7 @@ declare_rule! {
     /// ## What it checks
     /// A tensor store has no decode function.
     /// ## Why
-    /// What is stored can't be encoded.
+    /// There is no function that would encode the stored elements.
     /// ## Example
     /// `OpCooperativeMatrixStoreTensorNV ... None DecodeFunc %decode`
     pub(crate) static STORE_DECODE = {
@@ -176,20 +176,20 @@ declare_rule! {
     }
 }
 
-/// A tensor load or store, decoded once.
-pub(crate) struct TensorAccess<'a> {
+/// A decoded tensor load or store.
+pub(crate) struct TensorLoadStore<'a> {
     pub(crate) at: InstRef,
     pub(crate) is_load: bool,
     pub(crate) matrix: Option<&'a CoopMatView>,
     pub(crate) pointer: Pointer,
     pub(crate) layout: Id,
-    /// Each with the operand where it stands.
+    /// The view and the decode functions, with their operand indices.
     pub(crate) view: Option<(Id, usize)>,
     pub(crate) decode: Option<(Id, usize)>,
     pub(crate) decode_vector: Option<(Id, usize)>,
 }
 
-impl TensorAccess<'_> {
+impl TensorLoadStore<'_> {
     pub(crate) fn verb(&self) -> &'static str {
         if self.is_load { "load" } else { "store" }
     }
@@ -198,7 +198,7 @@ impl TensorAccess<'_> {
 /// Pointer, Object and TensorLayout come first, then the memory operands.
 const MEMORY: usize = 3;
 
-/// A tensor load or store; `states` says what layouts and views hold.
+/// Checks a tensor load or store; `states` has the values of layouts and views.
 pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, states: Option<&States>, out: &mut Sink) {
     let inst = cx.inst(at);
     let (Some(pointer), Some(object), Some(layout)) = (inst.id(0), inst.id(1), inst.id(2)) else { return };
@@ -207,7 +207,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, states: Option<&States>
     let pointer = Pointer::of(cx, pointer);
     let site = memory::Site { at, is_load, memory: MEMORY, pointer };
     let masks = memory::check(cx, &site, out);
-    let mut a = TensorAccess { at, is_load, matrix, pointer, layout, view: None, decode: None, decode_vector: None };
+    let mut a = TensorLoadStore { at, is_load, matrix, pointer, layout, view: None, decode: None, decode_vector: None };
 
     object_type(cx, &a, object, ty, out);
     pointer_type(cx, &a, out);
@@ -221,7 +221,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, states: Option<&States>
                 .label_opt(cx.def(layout), Part::Whole, "comes from here")
         });
     }
-    // Behind memory operands that are not understood nothing can be told.
+    // Operands behind unknown memory operands can't be decoded.
     if let Some(mask_at) = masks {
         addressing(cx, &mut a, mask_at, out);
     }
@@ -231,7 +231,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, states: Option<&States>
     }
 }
 
-fn object_type(cx: &Cx, a: &TensorAccess, object: Id, ty: Option<Id>, out: &mut Sink) {
+fn object_type(cx: &Cx, a: &TensorLoadStore, object: Id, ty: Option<Id>, out: &mut Sink) {
     if a.matrix.is_none() {
         let is = ty.map_or_else(|| cx.describe_value(object), |t| cx.describe(t));
         let part = if a.is_load { Part::Type } else { Part::Operand(1) };
@@ -254,7 +254,7 @@ fn object_type(cx: &Cx, a: &TensorAccess, object: Id, ty: Option<Id>, out: &mut 
     }
 }
 
-fn pointer_type(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
+fn pointer_type(cx: &Cx, a: &TensorLoadStore, out: &mut Sink) {
     let p = &a.pointer;
     let (Some(storage), Some(_)) = (p.storage, p.pointee) else {
         let is = if p.storage.is_some() { "an untyped pointer".to_owned() } else { cx.describe_value(p.id) };
@@ -289,7 +289,7 @@ fn pointer_type(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
     }
 }
 
-fn addressing(cx: &Cx, a: &mut TensorAccess, mask_at: usize, out: &mut Sink) {
+fn addressing(cx: &Cx, a: &mut TensorLoadStore, mask_at: usize, out: &mut Sink) {
     let inst = cx.inst(a.at);
     let Some(mask) = inst.word(mask_at) else { return };
     let known = |bit: u32| Kind::TensorAddressingOperands.enumerant(bit).is_some();

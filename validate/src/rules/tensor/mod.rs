@@ -11,7 +11,7 @@ pub(crate) mod values;
 use crate::cx::Cx;
 use coop_ir::{Id, Inst, InstRef, Op};
 
-/// More dimensions do not exist.
+/// The most dimensions of a tensor.
 pub(crate) const MAX_DIM: usize = 5;
 
 /// `OpTypeTensorLayoutNV`.
@@ -39,19 +39,19 @@ impl<'a> Cx<'a> {
         Some((at, self.inst(at))).filter(|(_, i)| i.op == op)
     }
 
-    /// The tensor-layout type `ty`.
+    /// Returns the tensor-layout type `ty`.
     pub(crate) fn layout_type(&self, ty: Id) -> Option<LayoutType> {
         let (at, inst) = self.typed(ty, Op::TypeTensorLayoutNV)?;
         Some(LayoutType { at, dim: inst.id(0)?, clamp: inst.id(1)? })
     }
 
-    /// The tensor-view type `ty`.
+    /// Returns the tensor-view type `ty`.
     pub(crate) fn view_type(&self, ty: Id) -> Option<ViewType> {
         let (at, inst) = self.typed(ty, Op::TypeTensorViewNV)?;
         Some(ViewType { at, dim: inst.id(0)?, has_dimensions: inst.id(1)? })
     }
 
-    /// A number of dimensions, if it is fixed and one that exists.
+    /// Returns a number of dimensions, if it is fixed and valid.
     pub(crate) fn dimensions(&self, dim: Id) -> Option<usize> {
         let n = self.constant(dim).fixed()?;
         usize::try_from(n).ok().filter(|n| (1..=MAX_DIM).contains(n))

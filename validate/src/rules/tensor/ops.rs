@@ -54,7 +54,7 @@ declare_rule! {
     /// `OpTensorLayoutSetDimensionNV %layout_2d %layout %ulong_8 %ulong_8`
     pub(crate) static OPERAND = {
         id: "tensor-operand-type",
-        summary: "an operand is no 32-bit integer",
+        summary: "an operand is not a 32-bit integer",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_tensor_addressing, instructions",
@@ -63,14 +63,14 @@ declare_rule! {
     }
 }
 
-/// How many operands follow the layout or view.
+/// The number of operands after the layout or view.
 enum Count {
     None,
     PerDimension(u64),
     Exactly(u64),
 }
 
-/// Any instruction that makes or changes a layout or view.
+/// Checks an instruction that makes or changes a layout or view.
 pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let (is_view, changes, count) = match inst.op {

@@ -1,4 +1,4 @@
-//! The rules about what layouts and views hold, as they are explained.
+//! The declarations of the rules about values of layouts and views, with their documentation.
 
 use crate::declare_rule;
 
@@ -282,7 +282,7 @@ declare_rule! {
     /// ## What it checks
     /// A tensor store writes each element to a place of its own: no stride is 0, and the spans hold the matrix.
     /// ## Why
-    /// What several elements write to one place comes in no order.
+    /// The order in which several elements are written to one place is undefined.
     /// ## Example
     /// A store of 16x16 through a layout with strides 0 and 1.
     pub(crate) static STORE_OVERLAP = {

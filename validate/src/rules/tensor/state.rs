@@ -1,16 +1,16 @@
-//! What tensor layouts and views hold at each instruction, as far as it is fixed.
+//! Data-flow analysis of the values of tensor layouts and views, as far as they are fixed.
 //!
-//! Front ends keep layouts and views in Function variables, also in optimised modules, and load, change and store them
-//! at each step. So this is a forward analysis of each function that has any: a state says what each such variable
-//! holds, and each number in it is a fixed value or unknown. Where paths meet, what differs becomes unknown. That ends,
-//! because a number changes at most once on its way from "not seen" by way of a value to unknown; passes are bounded
-//! all the same, and a function that exceeds the bound has no known values.
+//! Front ends keep layouts and views in Function variables, also in optimized modules, and load, change and store them
+//! at each step. So this is a forward analysis of each function with such variables. A state has the value of each
+//! variable, and each number in it is fixed or unknown. At joins, numbers that differ become unknown. The analysis
+//! ends, because a number changes at most twice, from "not seen" to a value to unknown; passes are bounded all the
+//! same, and a function that exceeds the bound has no known values.
 //!
-//! Numbers that rest on defaults of specialization constants are unknown here: what follows from them would have to
-//! name all of them.
+//! Numbers that depend on defaults of specialization constants are unknown here: findings about them would have to name
+//! all of these constants.
 
 use super::MAX_DIM;
-use crate::cx::{Class, Cx};
+use crate::cx::{Cx, TypeClass};
 use coop_ir::cfg::Cfg;
 use coop_ir::{Id, InstRef, Op};
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ pub(crate) type Num = Option<u32>;
 /// One number for each dimension.
 pub(crate) type Nums = [Num; MAX_DIM];
 
-/// What a tensor layout holds.
+/// The value of a tensor layout.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Layout {
-    /// How many dimensions there are.
+pub(crate) struct LayoutState {
+    /// The number of dimensions.
     pub(crate) dims: usize,
     pub(crate) block: Nums,
     pub(crate) dim: Nums,
@@ -33,21 +33,21 @@ pub(crate) struct Layout {
     pub(crate) offset: Nums,
     pub(crate) span: Nums,
     pub(crate) clamp: Num,
-    /// Whether the strides are those that SetDimension computes.
+    /// True if the strides are those that SetDimension computes.
     pub(crate) default_strides: Option<bool>,
-    /// Whether the block size was changed after the default strides were computed.
+    /// True if the block size was changed after the default strides were computed.
     pub(crate) block_after: Option<bool>,
-    /// Where the dimensions, the spans, the block sizes and the strides were set.
+    /// The instructions that set the dimensions, the spans, the block sizes and the strides.
     pub(crate) dim_at: Option<InstRef>,
     pub(crate) span_at: Option<InstRef>,
     pub(crate) block_at: Option<InstRef>,
     pub(crate) stride_at: Option<InstRef>,
 }
 
-/// What a tensor view holds.
+/// The value of a tensor view.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct View {
-    /// How many dimensions there are.
+pub(crate) struct ViewState {
+    /// The number of dimensions.
     pub(crate) dims: usize,
     pub(crate) dim: Nums,
     pub(crate) stride: Nums,
@@ -57,18 +57,18 @@ pub(crate) struct View {
     pub(crate) clip_at: Option<InstRef>,
 }
 
-/// A layout or view; `Unknown` is one of which nothing is known.
+/// A layout or view; `Unknown` if nothing is known about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Value {
-    Layout(Rc<Layout>),
-    View(Rc<View>),
+pub(crate) enum TensorValue {
+    Layout(Rc<LayoutState>),
+    View(Rc<ViewState>),
     Unknown,
 }
 
-impl Layout {
-    /// As `OpCreateTensorLayoutNV` makes it.
-    fn new(dims: usize) -> Layout {
-        Layout {
+impl LayoutState {
+    /// Returns the value of `OpCreateTensorLayoutNV`.
+    fn new(dims: usize) -> LayoutState {
+        LayoutState {
             dims,
             block: [Some(1); MAX_DIM],
             dim: [Some(0); MAX_DIM],
@@ -85,7 +85,7 @@ impl Layout {
         }
     }
 
-    /// The strides of a tensor whose dimensions follow each other without gaps, counted in blocks.
+    /// Returns the strides of a tensor without gaps between its dimensions, counted in blocks.
     fn packed(&self) -> Nums {
         let mut strides = [None; MAX_DIM];
         let mut stride = Some(1u32);
@@ -101,10 +101,10 @@ impl Layout {
     }
 }
 
-impl View {
-    /// As `OpCreateTensorViewNV` makes it.
-    fn new(dims: usize) -> View {
-        View {
+impl ViewState {
+    /// Returns the value of `OpCreateTensorViewNV`.
+    fn new(dims: usize) -> ViewState {
+        ViewState {
             dims,
             dim: [Some(0); MAX_DIM],
             stride: [Some(0); MAX_DIM],
@@ -115,8 +115,8 @@ impl View {
     }
 }
 
-/// What is true on both paths.
-fn meet(a: &Value, b: &Value) -> Value {
+/// Returns the facts that hold on both paths.
+fn meet(a: &TensorValue, b: &TensorValue) -> TensorValue {
     fn nums<const N: usize>(a: [Num; N], b: [Num; N]) -> [Num; N] {
         std::array::from_fn(|i| both(a[i], b[i]))
     }
@@ -125,22 +125,24 @@ fn meet(a: &Value, b: &Value) -> Value {
     }
     match (a, b) {
         (a, b) if a == b => a.clone(),
-        (Value::Layout(a), Value::Layout(b)) if a.dims == b.dims => Value::Layout(Rc::new(Layout {
-            dims: a.dims,
-            block: nums(a.block, b.block),
-            dim: nums(a.dim, b.dim),
-            stride: nums(a.stride, b.stride),
-            offset: nums(a.offset, b.offset),
-            span: nums(a.span, b.span),
-            clamp: both(a.clamp, b.clamp),
-            default_strides: both(a.default_strides, b.default_strides),
-            block_after: both(a.block_after, b.block_after),
-            dim_at: both(a.dim_at, b.dim_at),
-            span_at: both(a.span_at, b.span_at),
-            block_at: both(a.block_at, b.block_at),
-            stride_at: both(a.stride_at, b.stride_at),
-        })),
-        (Value::View(a), Value::View(b)) if a.dims == b.dims => Value::View(Rc::new(View {
+        (TensorValue::Layout(a), TensorValue::Layout(b)) if a.dims == b.dims => {
+            TensorValue::Layout(Rc::new(LayoutState {
+                dims: a.dims,
+                block: nums(a.block, b.block),
+                dim: nums(a.dim, b.dim),
+                stride: nums(a.stride, b.stride),
+                offset: nums(a.offset, b.offset),
+                span: nums(a.span, b.span),
+                clamp: both(a.clamp, b.clamp),
+                default_strides: both(a.default_strides, b.default_strides),
+                block_after: both(a.block_after, b.block_after),
+                dim_at: both(a.dim_at, b.dim_at),
+                span_at: both(a.span_at, b.span_at),
+                block_at: both(a.block_at, b.block_at),
+                stride_at: both(a.stride_at, b.stride_at),
+            }))
+        }
+        (TensorValue::View(a), TensorValue::View(b)) if a.dims == b.dims => TensorValue::View(Rc::new(ViewState {
             dims: a.dims,
             dim: nums(a.dim, b.dim),
             stride: nums(a.stride, b.stride),
@@ -148,29 +150,29 @@ fn meet(a: &Value, b: &Value) -> Value {
             dim_at: both(a.dim_at, b.dim_at),
             clip_at: both(a.clip_at, b.clip_at),
         })),
-        _ => Value::Unknown,
+        _ => TensorValue::Unknown,
     }
 }
 
-/// What the variables hold. One that is missing holds nothing known.
-type State = BTreeMap<Id, Value>;
+/// The values of the variables. A missing variable is unknown.
+type State = BTreeMap<Id, TensorValue>;
 
-/// What is known of each layout and view of a function.
+/// The values of the layouts and views in a function.
 pub(crate) struct States {
-    values: BTreeMap<Id, Value>,
+    values: BTreeMap<Id, TensorValue>,
 }
 
-/// More passes over a function than this are not worth it.
+/// The most passes over a function.
 const MAX_PASSES: usize = 12;
 
 impl States {
-    /// Analyses a function; `None` if it has no layouts or views, or is too intricate.
+    /// Analyzes a function; `None` if it has no layouts or views, or is too complex.
     pub(crate) fn new(cx: &Cx, index: usize) -> Option<States> {
         let function = &cx.module.functions[index];
         let concerned = |r: &InstRef| {
             let inst = cx.inst(*r);
             matches!(inst.op, Op::CreateTensorLayoutNV | Op::CreateTensorViewNV)
-                || inst.ty.is_some_and(|t| matches!(cx.class(t), Some(Class::Layout | Class::View)))
+                || inst.ty.is_some_and(|t| matches!(cx.class(t), Some(TypeClass::Layout | TypeClass::View)))
         };
         let body = cx.body_of(index);
         if !body.iter().any(concerned) {
@@ -178,7 +180,7 @@ impl States {
         }
         let cfg = cx.cfg(index);
         let mut pass = Analysis { cx, escaped: escaped(cx, body), values: BTreeMap::new() };
-        // Few instructions have to do with them, and few blocks change what variables hold.
+        // Few instructions concern them, and few blocks change the variables.
         let concerns = |r: &InstRef| pass.concerns(*r);
         let of_each = function.blocks.iter().map(|b| b.insts.iter().copied().filter(concerns).collect());
         let steps: Vec<Vec<InstRef>> = of_each.collect();
@@ -202,35 +204,35 @@ impl States {
         None
     }
 
-    /// The layout that a value is.
-    pub(crate) fn layout(&self, value: Id) -> Option<&Layout> {
+    /// Returns the layout of a value.
+    pub(crate) fn layout(&self, value: Id) -> Option<&LayoutState> {
         match self.values.get(&value)? {
-            Value::Layout(l) => Some(l),
+            TensorValue::Layout(l) => Some(l),
             _ => None,
         }
     }
 
-    /// The view that a value is.
-    pub(crate) fn view(&self, value: Id) -> Option<&View> {
+    /// Returns the view of a value.
+    pub(crate) fn view(&self, value: Id) -> Option<&ViewState> {
         match self.values.get(&value)? {
-            Value::View(v) => Some(v),
+            TensorValue::View(v) => Some(v),
             _ => None,
         }
     }
 }
 
-/// Variables of layouts and views that are used by more than loads and stores of the whole.
+/// Returns the variables of layouts and views with other uses than loads and stores of the whole.
 fn escaped(cx: &Cx, body: &[InstRef]) -> Vec<Id> {
     let mut out = Vec::new();
     for &r in body {
         let inst = cx.inst(r);
         let skip = match inst.op {
             Op::Load => 1,
-            // What is stored is the second operand; a pointer that is stored escapes.
-            Op::Store if inst.id(1).is_none_or(|v| cx.class(v) != Some(Class::TensorPointer)) => 2,
+            // The second operand is the stored object; a pointer that is stored escapes.
+            Op::Store if inst.stored().is_none_or(|v| cx.class(v) != Some(TypeClass::TensorPointer)) => 2,
             _ => 0,
         };
-        out.extend(inst.ids_from(skip).filter(|i| cx.class(*i) == Some(Class::TensorPointer)));
+        out.extend(inst.ids_from(skip).filter(|i| cx.class(*i) == Some(TypeClass::TensorPointer)));
     }
     out.sort_unstable();
     out
@@ -239,16 +241,16 @@ fn escaped(cx: &Cx, body: &[InstRef]) -> Vec<Id> {
 struct Analysis<'a, 'm> {
     cx: &'a Cx<'m>,
     escaped: Vec<Id>,
-    values: BTreeMap<Id, Value>,
+    values: BTreeMap<Id, TensorValue>,
 }
 
 impl Analysis<'_, '_> {
-    /// What holds where a block begins: what all its predecessors that were seen agree on.
+    /// Returns the state at the beginning of a block: the facts on which all visited predecessors agree.
     fn begin(&self, cfg: &Cfg, block: usize, ends: &[Option<Rc<State>>]) -> Rc<State> {
         let mut seen = cfg.predecessors(block).iter().filter_map(|p| ends[*p].as_ref());
         let Some(mut state) = seen.next().cloned() else { return Rc::default() };
         for other in seen {
-            // As a rule it is the very same one.
+            // Most predecessors have the same state.
             if Rc::ptr_eq(other, &state) || *other == state {
                 continue;
             }
@@ -269,17 +271,17 @@ impl Analysis<'_, '_> {
     fn concerns(&self, at: InstRef) -> bool {
         let inst = self.cx.inst(at);
         if inst.op == Op::Store {
-            return inst.id(0).is_some_and(|p| self.cx.class(p) == Some(Class::TensorPointer));
+            return inst.accessed().is_some_and(|p| self.cx.class(p) == Some(TypeClass::TensorPointer));
         }
         let made = inst.ty.filter(|_| inst.result.is_some()).and_then(|t| self.cx.class(t));
-        matches!(made, Some(Class::Layout | Class::View))
+        matches!(made, Some(TypeClass::Layout | TypeClass::View))
     }
 
-    /// Returns true if what is known of the result has changed.
+    /// Returns true if the value of the result has changed.
     fn step(&mut self, at: InstRef, state: &mut Rc<State>) -> bool {
         let inst = self.cx.inst(at);
         if inst.op == Op::Store {
-            if let (Some(pointer), Some(value)) = (inst.id(0), inst.id(1))
+            if let (Some(pointer), Some(value)) = (inst.accessed(), inst.stored())
                 && self.escaped.binary_search(&pointer).is_err()
             {
                 let value = self.value(value);
@@ -298,43 +300,43 @@ impl Analysis<'_, '_> {
         true
     }
 
-    fn value(&self, id: Id) -> Value {
-        self.values.get(&id).cloned().unwrap_or(Value::Unknown)
+    fn value(&self, id: Id) -> TensorValue {
+        self.values.get(&id).cloned().unwrap_or(TensorValue::Unknown)
     }
 
-    fn eval(&self, at: InstRef, ty: Id, state: &State) -> Value {
+    fn eval(&self, at: InstRef, ty: Id, state: &State) -> TensorValue {
         let inst = self.cx.inst(at);
         let dims = |dim: Option<Id>| dim.and_then(|d| self.cx.dimensions(d));
         match inst.op {
             Op::CreateTensorLayoutNV => match dims(self.cx.layout_type(ty).map(|l| l.dim)) {
-                Some(n) => Value::Layout(Rc::new(Layout::new(n))),
-                None => Value::Unknown,
+                Some(n) => TensorValue::Layout(Rc::new(LayoutState::new(n))),
+                None => TensorValue::Unknown,
             },
             Op::CreateTensorViewNV => match dims(self.cx.view_type(ty).map(|v| v.dim)) {
-                Some(n) => Value::View(Rc::new(View::new(n))),
-                None => Value::Unknown,
+                Some(n) => TensorValue::View(Rc::new(ViewState::new(n))),
+                None => TensorValue::Unknown,
             },
-            Op::Load => inst.accessed().and_then(|p| state.get(&p)).cloned().unwrap_or(Value::Unknown),
-            Op::CopyObject => inst.id(0).map_or(Value::Unknown, |v| self.value(v)),
-            // Of the operands of a phi, those that were not seen yet are left for the next pass.
+            Op::Load => inst.accessed().and_then(|p| state.get(&p)).cloned().unwrap_or(TensorValue::Unknown),
+            Op::CopyObject => inst.id(0).map_or(TensorValue::Unknown, |v| self.value(v)),
+            // Operands of a phi that were not visited yet are left for the next pass.
             Op::Phi => {
                 let mut known = inst.ids().step_by(2).filter_map(|v| self.values.get(&v));
                 let first = known.next().cloned();
-                known.fold(first.unwrap_or(Value::Unknown), |a, b| meet(&a, b))
+                known.fold(first.unwrap_or(TensorValue::Unknown), |a, b| meet(&a, b))
             }
             Op::Select => match (inst.id(1), inst.id(2)) {
                 (Some(a), Some(b)) => meet(&self.value(a), &self.value(b)),
-                _ => Value::Unknown,
+                _ => TensorValue::Unknown,
             },
             _ => match inst.id(0).map(|v| self.value(v)) {
-                Some(Value::Layout(l)) => self.change_layout(at, &l),
-                Some(Value::View(v)) => self.change_view(at, &v),
-                _ => Value::Unknown,
+                Some(TensorValue::Layout(l)) => self.change_layout(at, &l),
+                Some(TensorValue::View(v)) => self.change_view(at, &v),
+                _ => TensorValue::Unknown,
             },
         }
     }
 
-    /// The fixed values of `n` operands after the layout or view, each `step`th from `first`.
+    /// Returns the fixed values of `n` operands after the layout or view, each `step`th from `first`.
     fn operands(&self, at: InstRef, first: usize, step: usize, n: usize) -> Nums {
         let inst = self.cx.inst(at);
         let value = |i: usize| {
@@ -344,7 +346,7 @@ impl Analysis<'_, '_> {
         std::array::from_fn(|i| if i < n { value(i) } else { None })
     }
 
-    fn change_layout(&self, at: InstRef, old: &Layout) -> Value {
+    fn change_layout(&self, at: InstRef, old: &LayoutState) -> TensorValue {
         let inst = self.cx.inst(at);
         let n = old.dims;
         let mut new = old.clone();
@@ -376,12 +378,12 @@ impl Analysis<'_, '_> {
                 new.span_at = Some(at);
             }
             Op::TensorLayoutSetClampValueNV => new.clamp = self.operands(at, 0, 1, 1)[0],
-            _ => return Value::Unknown,
+            _ => return TensorValue::Unknown,
         }
-        Value::Layout(Rc::new(new))
+        TensorValue::Layout(Rc::new(new))
     }
 
-    fn change_view(&self, at: InstRef, old: &View) -> Value {
+    fn change_view(&self, at: InstRef, old: &ViewState) -> TensorValue {
         let inst = self.cx.inst(at);
         let mut new = old.clone();
         match inst.op {
@@ -400,8 +402,8 @@ impl Analysis<'_, '_> {
                 new.clip = std::array::from_fn(|i| clip[i]);
                 new.clip_at = Some(at);
             }
-            _ => return Value::Unknown,
+            _ => return TensorValue::Unknown,
         }
-        Value::View(Rc::new(new))
+        TensorValue::View(Rc::new(new))
     }
 }

@@ -1,7 +1,7 @@
-//! Rules about the types of tensor layouts and views, and where such objects may live.
+//! Rules about the types of tensor layouts and views, and about where objects of them may be.
 
 use super::CLAMP_MODES;
-use crate::cx::{Class, Cx};
+use crate::cx::{Cx, TypeClass};
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rule::Rule;
@@ -20,7 +20,7 @@ declare_rule! {
     /// `OpTypeTensorLayoutNV %ulong_2 %undefined`
     pub(crate) static DIMENSION_NOT_CONSTANT = {
         id: "tensor-dimension-not-constant",
-        summary: "Dim of a layout or view is no constant of a 32-bit integer type",
+        summary: "Dim of a layout or view is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_tensor_addressing, OpTypeTensorLayoutNV and OpTypeTensorViewNV",
@@ -51,12 +51,12 @@ declare_rule! {
     /// ## What it checks
     /// ClampMode of a tensor layout is a constant instruction of a 32-bit integer type.
     /// ## Why
-    /// The type must be complete when the pipeline is made; it may be specialised.
+    /// The type must be complete when the pipeline is made; it may be specialized.
     /// ## Example
     /// ClampMode is an `OpUndef`.
     pub(crate) static CLAMP_NOT_CONSTANT = {
         id: "tensor-clamp-not-constant",
-        summary: "ClampMode is no constant of a 32-bit integer type",
+        summary: "ClampMode is not a constant of a 32-bit integer type",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_tensor_addressing, OpTypeTensorLayoutNV",
@@ -87,12 +87,12 @@ declare_rule! {
     /// ## What it checks
     /// HasDimensions of a tensor view is a constant instruction of the Boolean type.
     /// ## Why
-    /// Whether the view has dimensions of its own must be known when the pipeline is made.
+    /// It must be known when the pipeline is made if the view has its own dimensions.
     /// ## Example
     /// `OpTypeTensorViewNV %uint_2 %uint_1 %uint_0 %uint_1`
     pub(crate) static HAS_DIMENSIONS = {
         id: "tensor-has-dimensions-not-boolean",
-        summary: "HasDimensions is no Boolean constant",
+        summary: "HasDimensions is not a Boolean constant",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_tensor_addressing, OpTypeTensorViewNV",
@@ -129,7 +129,7 @@ declare_rule! {
     /// `OpTypeTensorViewNV %uint_2 %false %uint_1 %uint_1`
     pub(crate) static PERMUTATION = {
         id: "tensor-permutation",
-        summary: "the operands of a view are no permutation of its dimensions",
+        summary: "the operands of a view are not a permutation of its dimensions",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_tensor_addressing, OpTypeTensorViewNV",
@@ -174,7 +174,7 @@ pub(crate) fn layout(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// Returns true if an operand is a constant of a 32-bit integer type; reports if it is none.
+/// Returns true if an operand is a constant of a 32-bit integer type; reports if it is not.
 fn constant(cx: &Cx, at: InstRef, rule: &'static Rule, name: &str, operand: usize, id: Id, out: &mut Sink) -> bool {
     let Some(why) = cx.not_const_u32(id) else { return true };
     out.report(rule, at, || {
@@ -233,7 +233,7 @@ fn permutation(cx: &Cx, at: InstRef, counted: bool, out: &mut Sink) {
         let Some(id) = o.id() else { return };
         constants &= constant(cx, at, &PERMUTATION, "a permutation operand", i, id, out);
     }
-    // Which of them is wrong can't be said before their number is right.
+    // If their number is wrong, it is not known which of them is.
     let n = inst.operands.len().saturating_sub(2);
     if !constants || !counted || n > super::MAX_DIM {
         return;
@@ -246,7 +246,7 @@ fn permutation(cx: &Cx, at: InstRef, counted: bool, out: &mut Sink) {
         out.judge(&PERMUTATION, verdict.clone(), at, || {
             let again = value.value().is_some_and(|v| v < n as u64);
             let why = if again { "stands there twice".into() } else { format!("is not one of 0 to {}", n - 1) };
-            Draft::new(format!("the operands are no permutation of {n} dimensions: {value} {why}"))
+            Draft::new(format!("the operands are not a permutation of {n} dimensions: {value} {why}"))
                 .label(at, Part::Operand(2 + i), format!("{value}"))
                 .label_opt(cx.def(id), Part::Whole, "comes from here")
         });
@@ -257,12 +257,12 @@ fn permutation(cx: &Cx, at: InstRef, counted: bool, out: &mut Sink) {
     }
 }
 
-/// A variable with a layout or view inside.
+/// Checks a variable with a layout or view inside.
 pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(storage) = inst.enumerant(0) else { return };
     let holds = match inst.op {
-        Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(Class::TensorPointer),
+        Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(TypeClass::TensorPointer),
         _ => inst.id(1).and_then(|t| cx.class(t)).is_some_and(is_tensor),
     };
     if holds && storage != StorageClass::Function && storage != StorageClass::Private {
@@ -276,11 +276,11 @@ pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     }
 }
 
-pub(crate) fn is_tensor(class: Class) -> bool {
-    matches!(class, Class::Layout | Class::View | Class::TensorHolder)
+pub(crate) fn is_tensor(class: TypeClass) -> bool {
+    matches!(class, TypeClass::Layout | TypeClass::View | TypeClass::TensorHolder)
 }
 
-/// A struct with Block or BufferBlock that has a layout or view inside.
+/// Checks a struct with Block or BufferBlock that has a layout or view inside.
 pub(crate) fn in_block(at: InstRef, decorated: InstRef, out: &mut Sink) {
     out.report(&STORAGE, at, || {
         Draft::new("a struct of an interface has a tensor layout or view inside")

@@ -1,11 +1,11 @@
-//! Rules about what layouts and views hold where it is fixed: what a load or store does with them.
+//! Rules about the fixed values of tensor layouts and views at a load or store.
 
-use super::access::TensorAccess;
+use super::access::TensorLoadStore;
 use super::rules::{
     BLOCK_AFTER, BLOCK_ZERO, CLAMP_64, CLAMP_UNUSED, CLIP, DEFAULT_STRIDES, ENDLESS, EXCEEDS, MIRROR, OUT_OF_BOUNDS,
     RANK_EXCEEDS, RANK_LESS, SPAN_ZERO, STORE_BLOCK, STORE_OVERLAP, STRIDE_BROADCAST, STRIDE_ORDER, VIEW_ZERO,
 };
-use super::state::{Layout, States, View};
+use super::state::{LayoutState, States, ViewState};
 use super::{CLAMP_MODES, MAX_DIM};
 use crate::cx::Cx;
 use crate::report::{Draft, Part, Sink};
@@ -14,7 +14,7 @@ use crate::verdict::Verdict;
 use coop_ir::types::Scalar;
 use coop_ir::{InstRef, Op};
 
-/// Rules about an instruction that changes a layout or view.
+/// Checks an instruction that changes a layout or view.
 pub(crate) fn change(cx: &Cx, at: InstRef, states: &States, out: &mut Sink) {
     let inst = cx.inst(at);
     let Some(layout) = inst.result.and_then(|r| states.layout(r)) else { return };
@@ -23,7 +23,7 @@ pub(crate) fn change(cx: &Cx, at: InstRef, states: &States, out: &mut Sink) {
         Op::TensorLayoutSetClampValueNV => {
             let Some(ty) = inst.ty.and_then(|t| cx.layout_type(t)) else { return };
             let mode = cx.constant(ty.clamp);
-            // Of a mode that can be specialised the value may well be used.
+            // If the mode can be specialized, the value may be used.
             if let Some(m) = mode.fixed().filter(|m| *m != 1) {
                 let name = CLAMP_MODES.get(m as usize).copied().unwrap_or("unknown");
                 out.report(&CLAMP_UNUSED, at, || {
@@ -38,11 +38,11 @@ pub(crate) fn change(cx: &Cx, at: InstRef, states: &States, out: &mut Sink) {
     }
 }
 
-fn strides(at: InstRef, l: &Layout, out: &mut Sink) {
+fn strides(at: InstRef, l: &LayoutState, out: &mut Sink) {
     for i in 0..l.dims.saturating_sub(1) {
         let (Some(outer), Some(inner), Some(n)) = (l.stride[i], l.stride[i + 1], l.dim[i + 1]) else { continue };
         let Some(block) = l.block[i + 1].filter(|b| *b > 0) else { continue };
-        // A dimension of all ones says that nothing is out of bounds, not how far the tensor reaches.
+        // A dimension of all ones turns off the bounds check, and is not an extent.
         if n == u32::MAX {
             continue;
         }
@@ -65,8 +65,8 @@ fn strides(at: InstRef, l: &Layout, out: &mut Sink) {
     }
 }
 
-/// Rules about the layout and the view of a load or store.
-pub(crate) fn access(cx: &Cx, a: &TensorAccess, states: &States, out: &mut Sink) {
+/// Checks the layout and the view of a load or store.
+pub(crate) fn access(cx: &Cx, a: &TensorLoadStore, states: &States, out: &mut Sink) {
     let view = a.view.map(|(v, _)| v);
     ranks(cx, a, out);
     if let Some(layout) = states.layout(a.layout) {
@@ -95,7 +95,7 @@ pub(crate) fn access(cx: &Cx, a: &TensorAccess, states: &States, out: &mut Sink)
     }
 }
 
-fn ranks(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
+fn ranks(cx: &Cx, a: &TensorLoadStore, out: &mut Sink) {
     let Some((view, operand)) = a.view else { return };
     let Some(view) = cx.module.type_of(view).and_then(|t| cx.view_type(t)) else { return };
     let Some(layout) = cx.module.type_of(a.layout).and_then(|t| cx.layout_type(t)) else { return };
@@ -121,7 +121,7 @@ fn ranks(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
     });
 }
 
-fn zeros(a: &TensorAccess, l: &Layout, out: &mut Sink) {
+fn zeros(a: &TensorLoadStore, l: &LayoutState, out: &mut Sink) {
     if let Some(d) = (0..l.dims).find(|d| l.span[*d] == Some(0)) {
         out.report(&SPAN_ZERO, a.at, || {
             let draft = match l.span_at {
@@ -143,7 +143,7 @@ fn zeros(a: &TensorAccess, l: &Layout, out: &mut Sink) {
     }
 }
 
-fn blocks(a: &TensorAccess, l: &Layout, out: &mut Sink) {
+fn blocks(a: &TensorLoadStore, l: &LayoutState, out: &mut Sink) {
     if let Some((d, n)) = (0..l.dims).find_map(|d| Some((d, l.block[d].filter(|b| *b > 1)?)))
         && !a.is_load
     {
@@ -162,7 +162,7 @@ fn blocks(a: &TensorAccess, l: &Layout, out: &mut Sink) {
                 .help("set the block size first, or the strides last")
         });
     }
-    // The outermost dimension has no part in the strides.
+    // The outermost dimension does not affect the strides.
     let partial =
         |d: usize| Some((d, l.dim[d]?, l.block[d].filter(|b| *b > 1)?)).filter(|(_, n, b)| !n.is_multiple_of(*b));
     if l.default_strides == Some(true)
@@ -182,13 +182,13 @@ fn blocks(a: &TensorAccess, l: &Layout, out: &mut Sink) {
     }
 }
 
-/// The product of the spans, if all are fixed and none is 0.
-fn volume(l: &Layout) -> Option<u64> {
+/// Returns the product of the spans, if all are fixed and none is 0.
+fn volume(l: &LayoutState) -> Option<u64> {
     let spans = l.span.iter().take(l.dims);
     spans.copied().try_fold(1u64, |all, n| all.checked_mul(u64::from(n?))).filter(|n| *n > 0)
 }
 
-fn elements(a: &TensorAccess, l: &Layout, viewed: bool, clamp: Option<u64>, out: &mut Sink) {
+fn elements(a: &TensorLoadStore, l: &LayoutState, viewed: bool, clamp: Option<u64>, out: &mut Sink) {
     if !a.is_load
         && let Some(d) = (0..l.dims).find(|d| l.stride[*d] == Some(0) && l.span[*d].is_some_and(|n| n > 1))
     {
@@ -229,18 +229,18 @@ fn elements(a: &TensorAccess, l: &Layout, viewed: bool, clamp: Option<u64>, out:
                 .help("make the matrix and the slice the same size")
         });
     }
-    // With all elements of the slice in use, its last coordinates are.
+    // If all elements of the slice are accessed, its last coordinates are.
     if clamp == Some(0) && count >= volume && !viewed {
         bounds(a, l, out);
     }
 }
 
-fn list(l: &Layout) -> String {
+fn list(l: &LayoutState) -> String {
     let spans: Vec<String> = l.span.iter().take(l.dims.min(MAX_DIM)).flatten().map(u32::to_string).collect();
     spans.join("x")
 }
 
-fn bounds(a: &TensorAccess, l: &Layout, out: &mut Sink) {
+fn bounds(a: &TensorLoadStore, l: &LayoutState, out: &mut Sink) {
     for d in 0..l.dims {
         let (Some(dim), Some(offset), Some(span)) = (l.dim[d], l.offset[d], l.span[d]) else { continue };
         let first = i64::from(offset as i32);
@@ -261,7 +261,7 @@ fn bounds(a: &TensorAccess, l: &Layout, out: &mut Sink) {
     }
 }
 
-fn wide(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
+fn wide(cx: &Cx, a: &TensorLoadStore, out: &mut Sink) {
     let Some(matrix) = a.matrix else { return };
     if matrix.component.map(Scalar::width) != Some(64) {
         return;
@@ -273,7 +273,7 @@ fn wide(cx: &Cx, a: &TensorAccess, out: &mut Sink) {
     });
 }
 
-fn view_values(cx: &Cx, a: &TensorAccess, view: &View, (id, operand): (coop_ir::Id, usize), out: &mut Sink) {
+fn view_values(cx: &Cx, a: &TensorLoadStore, view: &ViewState, (id, operand): (coop_ir::Id, usize), out: &mut Sink) {
     let has = cx.module.type_of(id).and_then(|t| cx.view_type(t)).map(|t| cx.constant(t.has_dimensions));
     if has.and_then(|c| c.fixed()) == Some(1)
         && let Some(d) = (0..view.dims).find(|d| view.dim[*d] == Some(0))

@@ -1,19 +1,20 @@
-//! Functions that instructions run themselves: decode, reduce and per-element functions, with all that they call.
+//! Rules about functions that instructions call implicitly: decode, reduce and per-element functions, and their
+//! callees.
 
 use super::CALLBACK;
-use crate::cx::{Class, Cx};
+use crate::cx::{Cx, TypeClass};
 use crate::report::{Draft, Part, Sink};
 use coop_ir::entry::CallKind;
 use coop_ir::{Inst, InstRef, Op};
 use coop_uniformity::Analyzer;
 use std::collections::VecDeque;
 
-/// How a function comes to be called back.
+/// The way in which a callback is reached.
 #[derive(Clone, Copy)]
 struct Way {
     /// The call.
     at: InstRef,
-    /// The function that has it, if it was called back too.
+    /// The calling function, if it is a callback, too.
     from: Option<usize>,
 }
 
@@ -34,7 +35,7 @@ pub(super) fn check(cx: &Cx, analyzer: &Analyzer, out: &mut Sink) {
     }
 }
 
-/// For each function that is called back one way there: a shortest.
+/// Returns the shortest chain of calls to each callback.
 fn ways(cx: &Cx, analyzer: &Analyzer) -> Vec<Option<Way>> {
     let calls = analyzer.calls();
     let count = cx.module.functions.len();
@@ -82,13 +83,14 @@ fn draft(cx: &Cx, ways: &[Option<Way>], at: InstRef, way: Way) -> Draft {
 
 /// Returns true if all invocations of a scope must execute an instruction together.
 pub(super) fn is_tangled(cx: &Cx, inst: &Inst) -> bool {
-    let matrix = |c: Option<Class>| matches!(c, Some(Class::Matrix | Class::MatrixNv | Class::Holder));
+    let matrix = |c: Option<TypeClass>| matches!(c, Some(TypeClass::Matrix | TypeClass::MatrixNv | TypeClass::Holder));
     let works = !matches!(inst.op, Op::CooperativeMatrixLengthKHR | Op::Variable | Op::ExtInst)
         && (matrix(inst.ty.and_then(|t| cx.class(t))) || inst.ids().any(|id| matrix(cx.class(id))));
     works || is_collective(inst.op)
 }
 
-/// Barriers, group and subgroup instructions, derivatives, and image instructions that use one.
+/// Returns true for barriers, group and subgroup instructions, derivatives, and image instructions with an implicit
+/// derivative.
 fn is_collective(op: Op) -> bool {
     op.execution_scope().is_some() || op.takes_derivatives()
 }

@@ -1,13 +1,13 @@
-//! Rules about who executes matrix instructions: all invocations of the scope together, with the same operands.
+//! Rules about the uniformity of matrix instructions: all invocations of the scope execute them together, with the same
+//! operands.
 //!
-//! What is uniform is found by [`coop_uniformity`]. A proof that two invocations disagree is an error; where they
-//! may, it is a warning; what the answer rests on is a note, one for each assumption. Instructions for which the same
-//! branch decides make one finding.
+//! [`coop_uniformity`] does the analysis. A proof that two invocations disagree is an error; if they may disagree, it
+//! is a warning; the assumptions are notes, one for each. Instructions with the same deciding branch share one finding.
 
 mod callback;
-mod declare;
+mod rules;
 
-pub(crate) use declare::{ASSUMED, BARRIER, CALLBACK, FLOW, OPERAND, RECURSION};
+pub(crate) use rules::{ASSUMED, BARRIER, CALLBACK, FLOW, OPERAND, RECURSION};
 
 use crate::cx::Cx;
 use crate::options::Options;
@@ -15,27 +15,27 @@ use crate::report::{Draft, Part, Sink};
 use crate::verdict::Verdict;
 use coop_ir::constant::SpecIds;
 use coop_ir::{InstRef, Op};
-use coop_uniformity::{Analyzer, Assumption, Doubt, Refusal, Uniformity, What, Witness};
+use coop_uniformity::{Analyzer, Aspect, Assumption, Divergence, Refusal, Uniformity, Witness};
 use std::collections::BTreeMap;
 
-/// So many other instructions of one finding are named.
+/// The most other instructions of one finding that are named.
 const NAMED: usize = 2;
 
 pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
-    // Nothing else takes as long.
+    // The analysis is the most expensive check.
     if [&FLOW, &BARRIER, &OPERAND, &CALLBACK, &RECURSION, &ASSUMED].iter().all(|r| options.is_off(r)) {
         return;
     }
     let analyzer = Analyzer::with(cx.module, &cx.constants, cx.decorations(), cx.calls(), cx.cfgs());
     callback::check(cx, &analyzer, out);
-    let asked = coop_uniformity::Options { subgroup_size: options.subgroups(), facts: false, unreached: false };
-    let mut all = Found::default();
+    let with = coop_uniformity::Options { subgroup_size: options.subgroups(), facts: false, unreached: false };
+    let mut all = Results::default();
     for entry in cx.entries() {
-        // An answer takes memory for each block. Recursion is a finding of its own.
-        if !analyzer.is_asked(entry) && !analyzer.is_recursive(entry) {
+        // The analysis takes memory for each block. Recursion has its own finding.
+        if !analyzer.has_collectives(entry) && !analyzer.is_recursive(entry) {
             continue;
         }
-        match analyzer.analyze(entry, asked) {
+        match analyzer.analyze(entry, with) {
             Ok(analysis) => all.add(analysis),
             Err(Refusal::Recursion(functions)) => recursion(cx, &functions, out),
             Err(Refusal::NoFunction) => {}
@@ -44,25 +44,25 @@ pub(crate) fn check(cx: &Cx, options: &Options, out: &mut Sink) {
     all.report(cx, out);
 }
 
-/// What was found for all entry points.
+/// The results for all entry points.
 #[derive(Default)]
-struct Found {
-    /// By instruction and what is wrong about it, the worst.
-    doubts: BTreeMap<(InstRef, u32), Doubt>,
+struct Results {
+    /// The worst divergence for each instruction and aspect.
+    divergences: BTreeMap<(InstRef, u32), Divergence>,
     assumed: BTreeMap<Assumption, Vec<InstRef>>,
-    /// The specialization constants whose defaults were.
+    /// The specialization constants whose defaults were assumed.
     defaults: SpecIds,
     unfollowed: Vec<(InstRef, usize)>,
     exhausted: bool,
 }
 
-impl Found {
+impl Results {
     fn add(&mut self, analysis: coop_uniformity::Analysis) {
-        for d in analysis.doubts {
-            let key = (d.at, rank(d.what));
-            let worse = self.doubts.get(&key).is_none_or(|old| old.witness.is_none() && d.witness.is_some());
+        for d in analysis.divergences {
+            let key = (d.at, rank(d.aspect));
+            let worse = self.divergences.get(&key).is_none_or(|old| old.witness.is_none() && d.witness.is_some());
             if worse {
-                self.doubts.insert(key, d);
+                self.divergences.insert(key, d);
             }
         }
         for (what, at) in analysis.assumed {
@@ -74,12 +74,12 @@ impl Found {
     }
 
     fn report(self, cx: &Cx, out: &mut Sink) {
-        // Those with the same cause together, in the order of the file.
-        let mut groups: Vec<(&Doubt, Vec<InstRef>)> = Vec::new();
-        for d in self.doubts.values() {
-            let same = |g: &&mut (&Doubt, Vec<InstRef>)| {
-                let flow = !matches!(d.what, What::Operand(_));
-                let alike = g.0.what == d.what && g.0.scope == d.scope;
+        // Divergences with the same cause, in file order.
+        let mut groups: Vec<(&Divergence, Vec<InstRef>)> = Vec::new();
+        for d in self.divergences.values() {
+            let same = |g: &&mut (&Divergence, Vec<InstRef>)| {
+                let flow = !matches!(d.aspect, Aspect::Operand(_));
+                let alike = g.0.aspect == d.aspect && g.0.scope == d.scope;
                 flow && alike && g.0.witness == d.witness && g.0.chain.first() == d.chain.first()
             };
             match groups.iter_mut().find(same) {
@@ -87,17 +87,17 @@ impl Found {
                 None => groups.push((d, Vec::new())),
             }
         }
-        for (doubt, others) in groups {
-            let rule = match doubt.what {
-                What::Flow => &FLOW,
-                What::Barrier => &BARRIER,
-                What::Operand(_) => &OPERAND,
+        for (divergence, others) in groups {
+            let rule = match divergence.aspect {
+                Aspect::Flow => &FLOW,
+                Aspect::Barrier => &BARRIER,
+                Aspect::Operand(_) => &OPERAND,
             };
-            let draft = || self.draft(cx, doubt, &others);
-            match doubt.witness {
-                Some(_) if doubt.defaults.is_empty() => out.report(rule, doubt.at, draft),
-                Some(_) => out.judge(rule, Verdict::BrokenByDefault(doubt.defaults.clone()), doubt.at, draft),
-                None => out.suspect(rule, doubt.at, draft),
+            let draft = || self.draft(cx, divergence, &others);
+            match divergence.witness {
+                Some(_) if divergence.defaults.is_empty() => out.report(rule, divergence.at, draft),
+                Some(_) => out.judge(rule, Verdict::BrokenByDefault(divergence.defaults.clone()), divergence.at, draft),
+                None => out.suspect(rule, divergence.at, draft),
             }
         }
         for (assumption, at) in &self.assumed {
@@ -111,14 +111,14 @@ impl Found {
             };
             out.judge(&ASSUMED, verdict, *first, || assumed(cx, *assumption, &at));
         }
-        self.beyond(cx, out);
+        self.report_unfollowed(cx, out);
     }
 
-    fn draft(&self, cx: &Cx, doubt: &Doubt, others: &[InstRef]) -> Draft {
-        let inst = cx.inst(doubt.at);
-        let mut message = match doubt.what {
-            What::Operand(i) => operand_message(cx, doubt, i),
-            _ => flow_message(inst.op, doubt),
+    fn draft(&self, cx: &Cx, divergence: &Divergence, others: &[InstRef]) -> Draft {
+        let inst = cx.inst(divergence.at);
+        let mut message = match divergence.aspect {
+            Aspect::Operand(i) => operand_message(cx, divergence, i),
+            _ => flow_message(inst.op, divergence),
         };
         if !others.is_empty() {
             message.push_str(&match others.len() {
@@ -126,27 +126,27 @@ impl Found {
                 n => format!(", and so are {n} more instructions"),
             });
         }
-        let (part, text) = match doubt.what {
-            What::Operand(i) => (Part::Operand(i as usize), "must be the same for all"),
+        let (part, text) = match divergence.aspect {
+            Aspect::Operand(i) => (Part::Operand(i as usize), "must be the same for all"),
             _ => (Part::Whole, "must be executed by all or none"),
         };
-        let mut draft = Draft::new(message).label(doubt.at, part, text);
-        for step in &doubt.chain {
+        let mut draft = Draft::new(message).label(divergence.at, part, text);
+        for step in &divergence.chain {
             draft = draft.label(step.at, Part::Whole, step.text.clone());
         }
         for at in others.iter().take(NAMED) {
             draft = draft.label(*at, Part::Whole, "this one too");
         }
         if self.exhausted {
-            draft = draft.help("the module is too large to be analysed, so nothing in it is known to be uniform");
-        } else if doubt.witness.is_some_and(|w| w.assumed && doubt.scope == Uniformity::Subgroup) {
+            draft = draft.help("the module is too large to be analyzed, so nothing in it is known to be uniform");
+        } else if divergence.witness.is_some_and(|w| w.assumed && divergence.scope == Uniformity::Subgroup) {
             draft = draft.help("32 is what is assumed; `--subgroup-size N` says how large subgroups are");
         }
         draft
     }
 
-    /// Calls that were not followed: of what they execute nothing is known.
-    fn beyond(&self, cx: &Cx, out: &mut Sink) {
+    /// Reports calls that were not followed: nothing is known about the instructions that they execute.
+    fn report_unfollowed(&self, cx: &Cx, out: &mut Sink) {
         let mut calls = self.unfollowed.clone();
         calls.sort_unstable();
         calls.dedup();
@@ -155,7 +155,7 @@ impl Found {
             let insts = blocks.flat_map(|b| b.insts.iter().copied());
             if insts.map(|r| cx.inst(r)).any(|i| callback::is_tangled(cx, i) || i.op == Op::FunctionCall) {
                 out.suspect(&FLOW, at, || {
-                    Draft::new("whether what is called here is executed by all invocations is not known").label(
+                    Draft::new("it is not known whether all invocations execute the body of this call").label(
                         at,
                         Part::Whole,
                         "too many calls to follow this one",
@@ -166,12 +166,12 @@ impl Found {
     }
 }
 
-/// A number for what is wrong, to sort by.
-fn rank(what: What) -> u32 {
-    match what {
-        What::Flow => 0,
-        What::Barrier => 1,
-        What::Operand(i) => 2 + i,
+/// Returns a number for an aspect, to sort by.
+fn rank(aspect: Aspect) -> u32 {
+    match aspect {
+        Aspect::Flow => 0,
+        Aspect::Barrier => 1,
+        Aspect::Operand(i) => 2 + i,
     }
 }
 
@@ -179,7 +179,7 @@ fn scope_name(scope: Uniformity) -> &'static str {
     if scope == Uniformity::Workgroup { "the workgroup" } else { "a subgroup" }
 }
 
-/// What subgroups are, where that matters.
+/// Returns the subgroup size for a message, where it matters.
 fn subgroups(w: &Witness, scope: Uniformity) -> String {
     match (scope, w.in_subgroup) {
         (Uniformity::Subgroup, true) => format!(" of a subgroup of {}", w.subgroup),
@@ -188,30 +188,30 @@ fn subgroups(w: &Witness, scope: Uniformity) -> String {
     }
 }
 
-/// Where it is so, if not wherever the instruction is executed.
-fn on_a_way(w: &Witness) -> Option<String> {
-    w.on_a_way.then(|| match w.workgroup {
+/// Returns the place where the proof holds, if not wherever the instruction is executed.
+fn on_a_path(w: &Witness) -> Option<String> {
+    w.on_a_path.then(|| match w.workgroup {
         Some([x, y, z]) => format!(" in workgroup {x} {y} {z}"),
-        None => " on one of the ways to it".into(),
+        None => " on one of the paths to it".into(),
     })
 }
 
-fn flow_message(op: Op, doubt: &Doubt) -> String {
-    let scope = scope_name(doubt.scope);
-    match &doubt.witness {
+fn flow_message(op: Op, divergence: &Divergence) -> String {
+    let scope = scope_name(divergence.scope);
+    match &divergence.witness {
         Some(w) => {
             let (one, other) = w.invocations;
-            let of = subgroups(w, doubt.scope);
-            let round = match w.round {
+            let of = subgroups(w, divergence.scope);
+            let iteration = match w.iteration {
                 0 => String::new(),
-                n => format!(", in round {} of the loop", n + 1),
+                n => format!(", in iteration {} of the loop", n + 1),
             };
-            match on_a_way(w) {
-                Some(way) => format!(
-                    "{op} is executed by a part of {scope}{way}: by invocation {one}, not by invocation {other}{of}"
+            match on_a_path(w) {
+                Some(path) => format!(
+                    "{op} is executed by a part of {scope}{path}: by invocation {one}, not by invocation {other}{of}"
                 ),
                 None => format!(
-                    "{op} is executed by a part of {scope}: if by invocation {one}, then not by invocation {other}{of}{round}"
+                    "{op} is executed by a part of {scope}: if by invocation {one}, then not by invocation {other}{of}{iteration}"
                 ),
             }
         }
@@ -219,23 +219,23 @@ fn flow_message(op: Op, doubt: &Doubt) -> String {
     }
 }
 
-fn operand_message(cx: &Cx, doubt: &Doubt, operand: u32) -> String {
-    let inst = cx.inst(doubt.at);
-    let scope = scope_name(doubt.scope);
+fn operand_message(cx: &Cx, divergence: &Divergence, operand: u32) -> String {
+    let inst = cx.inst(divergence.at);
+    let scope = scope_name(divergence.scope);
     let name = operand_name(inst.op, operand);
-    match &doubt.witness {
+    match &divergence.witness {
         Some(w) => {
             let (one, other) = w.invocations;
-            let of = subgroups(w, doubt.scope);
-            let way = on_a_way(w).unwrap_or_default();
+            let of = subgroups(w, divergence.scope);
+            let path = on_a_path(w).unwrap_or_default();
             match w.values {
                 Some((x, y)) => format!(
-                    "{name} of {} differs within {scope}{way}: {x} in invocation {one}, {y} in invocation {other}{of}",
+                    "{name} of {} differs within {scope}{path}: {x} in invocation {one}, {y} in invocation {other}{of}",
                     inst.op
                 ),
                 None => {
                     let op = inst.op;
-                    format!("{name} of {op} differs within {scope}{way}: between invocations {one} and {other}{of}")
+                    format!("{name} of {op} differs within {scope}{path}: between invocations {one} and {other}{of}")
                 }
             }
         }
@@ -261,11 +261,11 @@ fn assumed(cx: &Cx, assumption: Assumption, at: &[InstRef]) -> Draft {
     let what = match assumption {
         Assumption::FullSubgroups => "subgroups are full and made of consecutive invocations",
         Assumption::SubgroupSize => "subgroups have 32 invocations",
-        Assumption::NoRace => "no invocation writes memory that others read meanwhile",
-        Assumption::EqualLengths => "every invocation holds as many elements of a matrix",
+        Assumption::NoRace => "no invocation writes memory that others read at the same time",
+        Assumption::EqualLengths => "all invocations hold equally many elements of a matrix",
         Assumption::Reduced => "what was reduced over the workgroup covers the value of each invocation",
-        Assumption::Reconvergence => "subgroups stay together where only the workgroup parts",
-        // Which constants these are is said with the verdict.
+        Assumption::Reconvergence => "subgroups stay together where only the workgroup diverges",
+        // The verdict names these constants.
         Assumption::Defaults => "",
     };
     let first = cx.inst(at[0]).op;
@@ -298,7 +298,7 @@ fn recursion(cx: &Cx, functions: &[usize], out: &mut Sink) {
         let mut draft = Draft::new("the function calls itself, directly or through others").label(
             at,
             Part::Whole,
-            "a function of the circle",
+            "a function of the cycle",
         );
         for other in others.take(NAMED) {
             draft = draft.label(other, Part::Whole, "another one");

@@ -1,4 +1,4 @@
-//! Which words lead along a way.
+//! Finds the words that lead along a path.
 
 use super::super::WORDS;
 use super::Freed;
@@ -7,9 +7,9 @@ use coop_ir::decorate::Decorations;
 use coop_ir::grammar::Op;
 use coop_ir::spv::StorageClass;
 use coop_ir::{Id, InstRef, Module};
-use coop_uniformity::Way;
+use coop_uniformity::Path;
 
-/// What a module must be run with for a way to be taken.
+/// The inputs of a run that takes a path.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
     /// Words of the first buffer, and what they are.
@@ -19,15 +19,15 @@ pub struct Given {
 }
 
 impl Freed {
-    /// What leads along a way.
-    pub fn data(&self, way: &Way) -> Given {
+    /// Returns the inputs that lead along a path.
+    pub fn data(&self, path: &Path) -> Given {
         let module = &self.made.module;
         let decorations = Decorations::new(module);
         let mut given = Given::default();
         let entry = module.globals_with(Op::EntryPoint).next().and_then(|r| module.inst(r).entry_function());
         let main = module.functions.iter().find(|f| module.inst(f.def).result == entry);
         let parameter = |id: Id| main.and_then(|f| f.params.iter().position(|r| module.inst(*r).result == Some(id)));
-        for (base, index, value) in &way.memory {
+        for (base, index, value) in &path.memory {
             let (index, value) = (*index as u32, *value as u32);
             let ty = module.type_of(*base).and_then(|t| module.def_inst(t));
             let class = ty.and_then(|t| t.enumerant(0));
@@ -39,7 +39,7 @@ impl Freed {
                 _ => {}
             }
         }
-        for (at, group, value) in &way.numbers {
+        for (at, group, value) in &path.numbers {
             if let Some((_, first)) = self.elements.iter().find(|e| e.0 == *at) {
                 given.words.push((first + group, *value as u32));
             }
@@ -47,20 +47,20 @@ impl Freed {
             let n = module.inst(*at).result.and_then(parameter).and_then(|n| n.checked_sub(3));
             given.push.extend(n.map(|n| (n as u32, *value as u32)));
         }
-        // Where a way does not say, branches lead to the end: workgroups that it says nothing of end too.
+        // Where a path does not say, branches lead to the end: workgroups that it says nothing of end too.
         for f in 0..module.functions.len() {
             self.to_the_end(f, &mut given);
         }
-        for turn in &way.turns {
+        for turn in &path.choices {
             let branch = self.branches.iter().find(|d| d.at == turn.at);
             let value = self.value(turn.at, Some(turn.to));
             let Some((d, value)) = branch.zip(value) else { continue };
-            given.words.push((d.first + turn.round.min(d.rounds - 1) * d.count + turn.group, value));
+            given.words.push((d.first + turn.iteration.min(d.rounds - 1) * d.count + turn.group, value));
         }
         given
     }
 
-    /// Has the branches of a function lead to its end, by the shortest way, wherever those lead that words do not decide.
+    /// Has the branches of a function lead to its end, by the shortest path, wherever those lead that words do not decide.
     fn to_the_end(&self, f: usize, given: &mut Given) {
         let module = &self.made.module;
         let blocks = &module.functions[f].blocks;
@@ -93,7 +93,7 @@ impl Freed {
         }
     }
 
-    /// What the word of a branch must be for it to lead to a label.
+    /// Returns the value of a branch's word that leads to a label.
     fn value(&self, at: InstRef, label: Option<Id>) -> Option<u32> {
         let inst = self.made.module.inst(at);
         if inst.op == Op::BranchConditional {
