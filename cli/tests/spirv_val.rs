@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Why spirv-val accepts a module in which we find an error, or the other way round. By file name.
+/// The reasons why spirv-val accepts a module in which we find an error, or the other way round, by file name.
 const EXPLAINED: &[(&str, &str)] = &[
     ("access-layout-unknown", "the value of MemoryLayout is not checked"),
     ("access-not-in-array", "that Pointer points into an array is not checked"),

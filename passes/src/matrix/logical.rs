@@ -1,4 +1,4 @@
-//! The matrix types of a module, as they are declared.
+//! Collects the matrix types of a module, as declared.
 
 use crate::Refusal;
 use crate::matrix::placement::{Shape, Use};
@@ -7,10 +7,10 @@ use coop_ir::constant::Constants;
 use coop_ir::types::{self, CoopMat, Scalar};
 use coop_ir::{InstRef, Module, Op};
 
-/// A matrix type as the module says it.
+/// A matrix type as the module declares it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Logical {
-    /// Where it is declared.
+    /// The declaration.
     pub(crate) at: InstRef,
     pub(crate) ty: CoopMat,
     pub(crate) scalar: Scalar,
@@ -18,7 +18,7 @@ pub(crate) struct Logical {
     pub(crate) workgroup: bool,
 }
 
-/// The matrix types of the module.
+/// Returns the matrix types of the module.
 pub(crate) fn logical(m: &Module, constants: &Constants) -> Result<Vec<Logical>, Refusal> {
     let mut found = Vec::new();
     for r in m.globals_with(Op::TypeCooperativeMatrixKHR) {
@@ -27,7 +27,10 @@ pub(crate) fn logical(m: &Module, constants: &Constants) -> Result<Vec<Logical>,
         let view = ty.view(m, constants);
         let Some(scalar) = view.component.filter(|s| matches!(s.width(), 8 | 16 | 32 | 64)) else {
             let of = view.component.map_or_else(String::new, |s| format!(" but {s}"));
-            return bad(format!("the component type is no number of 8, 16, 32 or 64 bits{of}"), "use such components");
+            return bad(
+                format!("the component type is not a number of 8, 16, 32 or 64 bits{of}"),
+                "use such components",
+            );
         };
         let workgroup = match view.scope.fixed() {
             Some(3) => false,
