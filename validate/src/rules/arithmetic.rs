@@ -52,7 +52,7 @@ declare_rule! {
     /// ## What it checks
     /// The operands and the result of an operation have one type, by id.
     /// ## Why
-    /// Two types whose constants happen to be equal are two types all the same.
+    /// Two types are different even if their constants happen to be equal.
     /// ## Example
     /// `OpFAdd %f32_16x16 %a %b` with `%b` of f16 16x16.
     pub(crate) static TYPE_MISMATCH = {
@@ -160,7 +160,7 @@ declare_rule! {
     /// ## What it checks
     /// Matrices passed to and returned from functions have the type, by id, that the function declares.
     /// ## Why
-    /// Two types whose constants happen to be equal are two types all the same.
+    /// Two types are different even if their constants happen to be equal.
     /// ## Example
     /// A call with a f16 16x16 matrix for a parameter of f32 16x16.
     pub(crate) static CALL = {

@@ -129,8 +129,8 @@ declare_rule! {
     /// ## What it checks
     /// `OpCooperativeMatrixTransposeNV` keeps the component type.
     /// ## Why
-    /// GL_NV_cooperative_matrix2 demands it. The text for SPIR-V forgot to, and spirv-val accepts any, but nothing says
-    /// what a change would mean.
+    /// GL_NV_cooperative_matrix2 requires it. The SPIR-V specification omits it, and spirv-val accepts any type, but the
+    /// meaning of a change is not defined.
     /// ## Example
     /// `OpCooperativeMatrixTransposeNV` from a f32 accumulator to a f16 B.
     pub(crate) static TRANSPOSE_COMPONENT = {

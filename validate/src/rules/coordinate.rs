@@ -37,7 +37,7 @@ declare_rule! {
     /// `OpCooperativeMatrixGetCoordinateEXT %v2uint %a_float %uint_0`
     pub(crate) static NOT_MATRIX = {
         id: "coordinate-not-matrix",
-        summary: "coordinates are asked of something that is not a matrix",
+        summary: "the coordinates of something that is not a matrix",
         level: Error,
         since: "0.2.0",
         spec: "SPV_EXT_cooperative_matrix_maintenance1, OpCooperativeMatrixGetCoordinateEXT",

@@ -11,7 +11,7 @@ declare_rule! {
     /// ## What it checks
     /// The result type of `OpCooperativeMatrixLengthKHR` and of `OpCooperativeMatrixLengthNV` is a 32-bit unsigned integer.
     /// ## Why
-    /// The text says so; consumers rely on it.
+    /// The specification requires it; consumers rely on it.
     /// ## Example
     /// `OpCooperativeMatrixLengthKHR %int %matrix`
     pub(crate) static RESULT_TYPE = {
@@ -35,7 +35,7 @@ declare_rule! {
     /// `OpCooperativeMatrixLengthKHR %uint %loaded_matrix`
     pub(crate) static OPERAND_TYPE = {
         id: "length-operand-type",
-        summary: "the length is asked of something that is not a matrix type",
+        summary: "the length of something that is not a matrix type",
         level: Error,
         since: "0.1.0",
         spec: "SPV_KHR_cooperative_matrix, OpCooperativeMatrixLengthKHR",

@@ -87,7 +87,7 @@ declare_rule! {
     /// ## What it checks
     /// Loads and stores in PhysicalStorageBuffer memory carry Aligned.
     /// ## Why
-    /// An address says nothing of its alignment, and the consumer chooses instructions by it.
+    /// The alignment of an address is not known otherwise, and the consumer selects instructions by it.
     /// ## Example
     /// A load through a buffer reference without memory operands.
     pub(crate) static ALIGNED_MISSING = {

@@ -113,11 +113,11 @@ declare_rule! {
     /// ## What it checks
     /// In a shader with matrices of scope Workgroup, each entry point has a workgroup size (LocalSize, LocalSizeId or
     /// the built-in WorkgroupSize), and constants of LocalSizeId are defined before the type. A built-in behind the type that
-    /// replaces an execution mode is a warning, unless both say the same.
+    /// replaces an execution mode is a warning, unless both have the same size.
     /// ## Why
-    /// How such a matrix is spread depends on the number of invocations, which must be known where its type is declared.
-    /// The text wants the size specified before the type; it does not mention the built-in, which takes precedence over
-    /// execution modes and which SPIR-V 1.6, the version that the text is for, deprecates.
+    /// The distribution of such a matrix depends on the number of invocations, which must be known where its type is declared.
+    /// The specification requires the size before the type; it does not mention the built-in, which takes precedence over
+    /// execution modes and which SPIR-V 1.6, the required version, deprecates.
     /// ## Example
     /// `OpExecutionModeId %main LocalSizeId %x %y %z` with `%x` defined after the matrix type.
     pub(crate) static WORKGROUP_SIZE = {

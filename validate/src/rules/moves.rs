@@ -14,9 +14,9 @@ use coop_ir::{Id, InstRef, Op};
 declare_rule! {
     /// ## What it checks
     /// `OpLoad`, `OpStore`, `OpCopyMemory`, `OpPhi`, `OpSelect` and `OpCopyObject` keep the type, by id, of matrices, tensor
-    /// layouts and views, and of what has some inside.
+    /// layouts and views, and of composites that contain them.
     /// ## Why
-    /// Two types whose constants happen to be equal are two types all the same.
+    /// Two types are different even if their constants happen to be equal.
     /// ## Example
     /// `OpStore %pointer %value` with a pointer to f32 16x16 and a value of f32 16x8.
     pub(crate) static TYPE_MISMATCH = {
@@ -32,8 +32,8 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// `OpLoad`, `OpStore` and `OpCopyMemory` move matrices, and what has some inside, in Function and Private memory only
-    /// (in kernels by way of Generic pointers, too).
+    /// `OpLoad`, `OpStore` and `OpCopyMemory` move matrices, and composites that contain them, in Function and Private
+    /// memory only (in kernels also through Generic pointers).
     /// ## Why
     /// A matrix has no layout in memory that the program could name; loads and stores of SPV_KHR_cooperative_matrix have one.
     /// ## Example

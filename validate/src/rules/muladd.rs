@@ -178,8 +178,8 @@ declare_rule! {
     /// In a shader, the SignedComponents bit of a matrix of integers is set exactly if its component type is declared
     /// signed.
     /// ## Why
-    /// The bit decides how the integers are read, the declaration does not: when they disagree, one of them is likely
-    /// a mistake. It is legal all the same.
+    /// The bit decides how the integers are read, the declaration does not: if they disagree, one of them is likely
+    /// a mistake. It is legal, though.
     /// ## Example
     /// A of s8 without `MatrixASignedComponentsKHR`: its bytes are read as 0 to 255.
     pub(crate) static SIGNED_DISAGREES = {
@@ -399,7 +399,7 @@ fn signs(cx: &Cx, at: InstRef, roles: &[Role; 4], mask: u32, out: &mut Sink) {
     let saturates = mask & Mask::SaturatingAccumulationKHR.0 != 0;
     if saturates && result.matrix.component.is_some_and(Scalar::is_float) {
         out.report(&SATURATING_FLOAT, at, || {
-            Draft::new(format!("SaturatingAccumulationKHR has no meaning for a result of {}", result.matrix))
+            Draft::new(format!("SaturatingAccumulationKHR is not defined for a result of {}", result.matrix))
                 .label(at, Part::Operand(3), format!("the mask is {mask:#x}"))
                 .help("clear the bit")
         });

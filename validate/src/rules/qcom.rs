@@ -160,7 +160,7 @@ declare_rule! {
     /// ## What it checks
     /// Start of `OpExtractSubArrayQCOM` is a 32-bit integer; where it is fixed, the part lies in the array.
     /// ## Why
-    /// Elements outside are undefined. The text has a signed integer; unsigned ones are accepted everywhere.
+    /// Elements outside are undefined. The specification has a signed integer; unsigned ones are accepted everywhere.
     /// ## Example
     /// 8 elements from 12 on of an array of 16.
     pub(crate) static BOUNDS = {

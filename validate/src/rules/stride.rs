@@ -16,7 +16,7 @@ declare_rule! {
     /// ## What it checks
     /// Stride is present for the layouts that need it: row-major, column-major, and ARM's interleaved ones.
     /// ## Why
-    /// Without it nobody knows where the second row or column begins.
+    /// Without it the start of the second row or column is not known.
     /// ## Example
     /// `OpCooperativeMatrixLoadKHR %matrix %pointer %row_major`
     pub(crate) static MISSING = {
@@ -124,8 +124,8 @@ declare_rule! {
 declare_rule! {
     /// ## What it checks
     /// In Vulkan, where all sizes are fixed, the stride in bytes is a multiple of 16, or of the bytes of one row
-    /// (row-major) or column (column-major) where that is less. `cooplower` lowers such modules all the same: what it writes
-    /// relies on no alignment that is not known or tested.
+    /// (row-major) or column (column-major) where that is less. `cooplower` still lowers such modules: its output relies
+    /// only on alignments that are known or tested.
     /// ## Why
     /// Each row or column must begin where the hardware's wide loads can. What else happens is undefined: a driver was seen
     /// to read zeros.
@@ -170,9 +170,9 @@ declare_rule! {
     /// is a multiple of 16 bytes, or of that size where it is less, as far as access chains and arithmetic on indices
     /// tell; for tensor loads and stores of 16 bytes.
     /// ## Why
-    /// The matrix must begin where the hardware's wide loads can. The buffer itself is taken to be aligned. What happens else
-    /// is undefined by the texts, but engines rely on what drivers do: NVIDIA's does what is meant with tensor loads and
-    /// stores at any multiple of a component, lavapipe with plain ones; other drivers need not. Lowered code does, but for plain
+    /// The matrix must begin where the hardware's wide loads can. The buffer itself is assumed to be aligned. Otherwise
+    /// the behavior is undefined, but engines rely on drivers: NVIDIA's handles tensor loads and stores at any multiple of a
+    /// component as intended, lavapipe plain ones; other drivers need not. Lowered code handles all, except for plain
     /// accesses that khr leaves to the device.
     /// ## Example
     /// A load of a f16 16x16 matrix from element `8 * i + 4` of an array of f16.

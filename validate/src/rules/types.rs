@@ -34,7 +34,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// Scope is a constant instruction of a 32-bit integer type; `OpUndef` is none.
+    /// Scope is a constant instruction of a 32-bit integer type; `OpUndef` is not one.
     /// ## Why
     /// The type must be complete when the pipeline is made.
     /// ## Example
@@ -52,7 +52,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// Rows is a constant instruction of a 32-bit integer type; `OpUndef` is none.
+    /// Rows is a constant instruction of a 32-bit integer type; `OpUndef` is not one.
     /// ## Why
     /// The type must be complete when the pipeline is made.
     /// ## Example
@@ -70,7 +70,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// Columns is a constant instruction of a 32-bit integer type; `OpUndef` is none.
+    /// Columns is a constant instruction of a 32-bit integer type; `OpUndef` is not one.
     /// ## Why
     /// The type must be complete when the pipeline is made.
     /// ## Example
@@ -88,7 +88,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// Use is a constant instruction of a 32-bit integer type; `OpUndef` is none.
+    /// Use is a constant instruction of a 32-bit integer type; `OpUndef` is not one.
     /// ## Why
     /// The type must be complete when the pipeline is made.
     /// ## Example
@@ -292,7 +292,7 @@ pub(crate) fn size_of(cx: &Cx, at: InstRef, out: &mut Sink) {
         return;
     }
     out.report(&SIZE_OF, at, || {
-        Draft::new("a cooperative matrix has no size that OpSizeOf could tell").label(
+        Draft::new("the size of a cooperative matrix is not defined, so OpSizeOf has no result").label(
             at,
             Part::Operand(0),
             "points to a matrix, or has one inside",
@@ -427,7 +427,7 @@ pub(crate) fn pointer_bitcast(cx: &Cx, o: &Operation, out: &mut Sink) {
     if from || to {
         let (part, text) = if from { (o.part(0), "points to a matrix") } else { (Part::Type, "points to a matrix") };
         out.report(&POINTER_BITCAST, o.at, || {
-            Draft::new("a pointer to a cooperative matrix is cast; what it points to has no bits in memory")
+            Draft::new("a pointer to a cooperative matrix is cast, but a matrix has no bits in memory")
                 .label(o.at, part, text)
         });
     }

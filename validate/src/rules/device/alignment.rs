@@ -15,8 +15,8 @@ declare_rule! {
     /// bytes, or the bytes of one row or column where that is less; 16 bytes for tensors), through access chains and
     /// arithmetic on indices. Buffers and shared variables are taken to be aligned themselves.
     /// ## Why
-    /// Drivers may choose wide loads by this rule, and what happens else is undefined by the texts. NVIDIA's driver does what is
-    /// meant with tensor loads and stores at any multiple of a component, lavapipe with plain ones, scalar code with all.
+    /// Drivers may choose wide loads by this rule; otherwise the behavior is undefined. NVIDIA's driver handles tensor loads and
+    /// stores at any multiple of a component as intended, lavapipe plain ones, scalar code all.
     /// ## Example
     /// A stride from push constants.
     pub(crate) static UNPROVEN = {

@@ -123,7 +123,7 @@ fn extensions(on: &On, out: &mut Sink) {
         let Some(extension) = spirv_extension(&spv) else {
             // If Vulkan does not have the extension, the capabilities of matrix extensions report it.
             if !is_matrix_extension(&spv) {
-                not_judged(on, at, &format!("no table says which Vulkan extension brings {spv}"), out);
+                not_judged(on, at, &format!("the Vulkan extension for {spv} is not known"), out);
             }
             continue;
         };
@@ -146,7 +146,7 @@ fn capabilities(on: &On, out: &mut Sink) {
         let Some(capability) = cx.inst(at).enumerant::<Capability>(0) else { continue };
         let requirement = profile.requirement_of(capability);
         if requirement == Requirement::Unknown {
-            let why = format!("no table says what capability {capability} needs");
+            let why = format!("the requirements of capability {capability} are not known");
             not_judged(on, at, &why, out);
         }
         if requirement.is_met_by(profile) {
@@ -155,7 +155,7 @@ fn capabilities(on: &On, out: &mut Sink) {
         out.report(&CAPABILITY, at, || {
             let draft = match requirement {
                 Requirement::NeverInVulkan => Draft::new(format!("Vulkan has no feature for capability {capability}"))
-                    .help("lower the module: `coopcheck devices` says to what"),
+                    .help("lower the module: `coopcheck devices` shows the targets"),
                 _ => Draft::new(format!("capability {capability} needs {requirement}, which {name} does not have")),
             };
             draft.label(at, Part::Whole, format!("not on {name}"))

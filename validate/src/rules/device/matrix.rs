@@ -101,7 +101,7 @@ declare_rule! {
     /// ## What it checks
     /// With a device: an integer component type is declared with the signedness that the device's list has.
     /// ## Why
-    /// By the text either will do, since the bits of the multiply-add decide. The Khronos validation layer compares the
+    /// The specification allows either, since the bits of the multiply-add decide. The Khronos validation layer compares the
     /// declared signedness and complains.
     /// ## Example
     /// A matrix of u32 accumulators on a device that lists s32 only.
@@ -297,7 +297,7 @@ fn matrix_type(on: &mut On, m: &CoopMatView, at: InstRef, out: &mut Sink) -> boo
         out.report(&TYPE, at, || {
             Draft::new(format!("{name} has no {m}; {}", nearest(&rows, f)))
                 .label(at, Part::Whole, format!("{m}"))
-                .help("choose a size that the device has, or lower the module: `coopcheck devices` says to what")
+                .help("choose a size that the device has, or lower the module: `coopcheck devices` shows the targets")
         });
         return false;
     }

@@ -46,8 +46,8 @@ declare_rule! {
     /// stages, shaders for OpenCL, capabilities and extensions that are in no table, and modules without entry points are
     /// not judged.
     /// ## Why
-    /// A profile has the features and limits that compute modules with matrices need. What a module needs besides, nobody
-    /// has looked up on the device.
+    /// A profile has the features and limits that compute modules with matrices need. Other features of the
+    /// device are not known.
     /// ## Example
     /// A ray-generation shader.
     pub(crate) static NOT_JUDGED = {

@@ -6,7 +6,7 @@ declare_rule! {
     /// ## What it checks
     /// Instructions, layouts and operands of SPV_INTEL_joint_matrix come with their capability.
     /// ## Why
-    /// The text demands it. The SPIR-V translator up to LLVM 22 and DPC++ leave it out for the packed layout and the bits
+    /// The specification requires it. The SPIR-V translator up to LLVM 22 and DPC++ omit it for the packed layout and the bits
     /// of multiply-adds; Intel's compilers do not insist, and its runtime for processors even refuses modules that
     /// declare PackedCooperativeMatrixINTEL or CooperativeMatrixCheckedInstructionsINTEL.
     /// ## Example
@@ -154,7 +154,7 @@ declare_rule! {
     /// ## What it checks
     /// With MatrixAAndBTF32ComponentsINTEL, A and B are of f32.
     /// ## Why
-    /// TF32 is f32 of which fewer bits are looked at.
+    /// TF32 is f32 with fewer significant bits.
     /// ## Example
     /// The bit with A of f16.
     pub(crate) static TF32 = {

@@ -90,7 +90,7 @@ declare_rule! {
     /// ## What it checks
     /// Pointer of a tensor load or store is a typed pointer.
     /// ## Why
-    /// The text says OpTypePointer, and spirv-val refuses untyped ones.
+    /// The specification requires OpTypePointer, and spirv-val rejects untyped pointers.
     /// ## Example
     /// Pointer is an untyped pointer.
     pub(crate) static POINTER = {

@@ -63,7 +63,7 @@ declare_rule! {
     /// Each stride of a layout is at least the extent, in blocks, of the dimension inside it times that dimension's
     /// stride. A stride of 0 has a note of its own.
     /// ## Why
-    /// The text demands it: otherwise elements of a tensor lie on top of each other.
+    /// The specification requires it: otherwise elements of a tensor overlap.
     /// ## Example
     /// Dimensions 16 and 64 with strides 32 and 1.
     pub(crate) static STRIDE_ORDER = {
@@ -81,8 +81,8 @@ declare_rule! {
     /// ## What it checks
     /// No stride of a layout is 0.
     /// ## Why
-    /// It spreads one row over the tensor, which is common for bias vectors and works on the devices that were tried,
-    /// but the text demands that strides do not let elements overlap.
+    /// It broadcasts one row over the tensor, which is common for bias vectors and works on the tested devices, but the
+    /// specification requires strides that do not let elements overlap.
     /// ## Example
     /// Strides 0 and 1.
     pub(crate) static STRIDE_BROADCAST = {
@@ -118,7 +118,7 @@ declare_rule! {
     /// ## What it checks
     /// With clamp mode RepeatMirrored no dimension of a layout is 1.
     /// ## Why
-    /// Read to the letter, the mirrored coordinate is found by a division by 0. Devices that were tried take coordinate 0.
+    /// By the specification, the mirrored coordinate is computed by a division by 0. The tested devices use coordinate 0.
     /// ## Example
     /// Dimensions 1 and 64 with RepeatMirrored.
     pub(crate) static MIRROR = {
@@ -136,8 +136,8 @@ declare_rule! {
     /// ## What it checks
     /// The clip offset and span of a view do not add up to more than 32 bits; the default span is 0xFFFFFFFF.
     /// ## Why
-    /// By the text the sum wraps, so that everything is clipped. An H100 clips what lies below the offset only, which is
-    /// what authors mean; other devices may do as the text says.
+    /// By the specification the sum wraps, so that everything is clipped. An H100 clips only the elements below the offset,
+    /// which is what authors intend; other devices may follow the specification.
     /// ## Example
     /// `OpTensorViewSetClipNV %type %view %uint_4 %uint_max %uint_0 %uint_max`
     pub(crate) static CLIP = {
@@ -173,7 +173,7 @@ declare_rule! {
     /// ## What it checks
     /// A view without dimensions of its own has as many dimensions as the layout.
     /// ## Why
-    /// The text does not say which spans it takes when it has fewer. An H100 takes the first.
+    /// The specification does not define which spans it uses if it has fewer. An H100 uses the first.
     /// ## Example
     /// A view of 2 dimensions with a layout of 3.
     pub(crate) static RANK_LESS = {
@@ -191,8 +191,8 @@ declare_rule! {
     /// ## What it checks
     /// A matrix has no more elements than the spans of the layout.
     /// ## Why
-    /// By the text the outermost coordinate begins again; an H100 runs on instead, and the clamp mode decides. With a
-    /// view it begins again on both.
+    /// By the specification the outermost coordinate wraps around; on an H100 it does not, and the clamp mode applies. With
+    /// a view it wraps around on both.
     /// ## Example
     /// A 16x16 matrix and spans of 8 and 16.
     pub(crate) static EXCEEDS = {
@@ -300,7 +300,7 @@ declare_rule! {
     /// ## What it checks
     /// A layout that is used has default strides only if each dimension is a multiple of its block size.
     /// ## Why
-    /// By the text the last, partial block counts; an H100 and Mesa leave it out.
+    /// By the specification the last, partial block counts; an H100 and Mesa omit it.
     /// ## Example
     /// Dimensions 16 and 40 in blocks of 1 and 32, without `OpTensorLayoutSetStrideNV`.
     pub(crate) static DEFAULT_STRIDES = {
@@ -318,7 +318,7 @@ declare_rule! {
     /// ## What it checks
     /// With clamp mode Constant, a dimension of 0xFFFFFFFF is not reached with a negative offset.
     /// ## Why
-    /// The dimension says that nothing is out of bounds upwards. What lies below 0 is, by the text; an H100 does not
+    /// With that dimension no coordinate is too large. Negative ones are out of bounds by the specification; an H100 does not
     /// clamp in such a dimension, and a dispatch was seen to hang.
     /// ## Example
     /// `OpTensorLayoutSliceNV` with offset -8 in a dimension of 0xFFFFFFFF.

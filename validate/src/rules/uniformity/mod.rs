@@ -140,7 +140,7 @@ impl Results {
         if self.exhausted {
             draft = draft.help("the module is too large to be analyzed, so nothing in it is known to be uniform");
         } else if divergence.witness.is_some_and(|w| w.assumed && divergence.scope == Uniformity::Subgroup) {
-            draft = draft.help("32 is what is assumed; `--subgroup-size N` says how large subgroups are");
+            draft = draft.help("32 is the default; `--subgroup-size N` sets the subgroup size");
         }
         draft
     }

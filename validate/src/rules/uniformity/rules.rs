@@ -48,7 +48,7 @@ declare_rule! {
     /// Pointers, strides, layouts and views of matrix loads and stores, the scalar of OpMatrixTimesScalar and the value
     /// of which a matrix is made have one value in all invocations of the scope.
     /// ## Why
-    /// The instruction is executed once for the whole scope; with different operands nobody says whose count.
+    /// The instruction is executed once for the whole scope; with different operands it is not defined which apply.
     /// ## Example
     /// Bad: each invocation has a stride of its own.
     /// ```glsl
