@@ -193,7 +193,7 @@ fn interpreted(module: &Module, case: &Case, size: u32) -> Result<Outcome, Strin
     Ok(Interpreted::outcome(buffers, &report))
 }
 
-/// What makes emulated subgroups of `size` of a module.
+/// Lowers a module with emulated subgroups of `size`.
 fn emulated(module: &Module, size: u32, profile: Option<&Profile>, case: &Case) -> Result<Lowered, Refusal> {
     let mut options = Options::new(Target::Scalar);
     options.spec = case.specialization().expect("values");

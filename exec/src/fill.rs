@@ -369,8 +369,8 @@ mod tests {
     fn faults_are_named() {
         for (fill, why) in [
             ("{ small-ints = [4, 1] }", "4 is above 1"),
-            ("{ half-integers = [0.25, 1.0] }", "no range of halves"),
-            ("{ uniform = [nan, 1.0] }", "no range"),
+            ("{ half-integers = [0.25, 1.0] }", "is not a range of halves"),
+            ("{ uniform = [nan, 1.0] }", "is not a range"),
             ("{ constant = 'many' }", "'many' is not a number"),
             ("'sevens'", "fill"),
         ] {

@@ -13,7 +13,7 @@ use coop_exec::case::Number;
 
 use crate::figures::{Contender, Figure, List, Try};
 
-/// What the engine asks of a device before it chooses, and how large the operations are.
+/// The properties of a device that the engine's choice depends on, and the sizes of the operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
     /// Multiprocessors (`shaderSMCount`).
@@ -46,7 +46,7 @@ pub fn list(shaders: &Path, choice: Choice) -> List {
     list
 }
 
-/// What A is made of.
+/// The format of A.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Format {
     name: &'static str,
