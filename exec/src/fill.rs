@@ -81,7 +81,7 @@ pub enum With {
     Addresses(Vec<String>),
     /// Parts, as of push constants, then zeros: numbers of several types, and device addresses among them.
     Parts(Vec<PushPart>),
-    /// Random blocks of quantised numbers, in a buffer of `u8`.
+    /// Random blocks of quantized numbers, in a buffer of `u8`.
     Blocks(Blocks),
 }
 

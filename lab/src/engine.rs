@@ -180,7 +180,7 @@ impl Shape {
 
 fn product(list: &mut List, choice: Choice, format: &Format, shape: Shape) {
     let Shape { m, n, k } = shape;
-    // What is no quantised type has sums in f32 where the engine has no others.
+    // What is no quantized type has sums in f32 where the engine has no others.
     let sums = if format.name == "bf16" { "" } else { "_f16acc" };
     let second = if format.is_plain() { "" } else { "_f16" };
     let mut contender = |kind: Kind| {
