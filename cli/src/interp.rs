@@ -34,7 +34,7 @@ pub struct InterpArgs {
 pub enum PlacementName {
     /// Each invocation holds consecutive elements, row by row (the default)
     BlockedRows,
-    /// Neighbouring elements in neighbouring invocations
+    /// Neighboring elements in neighboring invocations
     Interleaved,
     /// Every element in two invocations
     Replicated,
@@ -97,7 +97,7 @@ pub fn placement_name(placement: Placement) -> &'static str {
 }
 
 impl InterpArgs {
-    /// The options that only the interpreter honours, of those that were given.
+    /// The options that only the interpreter honors, of those that were given.
     pub fn given(&self) -> Option<&'static str> {
         let options = [
             ("--placement", self.placement.is_some()),

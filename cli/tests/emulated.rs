@@ -193,7 +193,7 @@ fn interpreted(module: &Module, case: &Case, size: u32) -> Result<Outcome, Strin
     Ok(Interpreted::outcome(buffers, &report))
 }
 
-/// What makes emulated subgroups of `size` of a module.
+/// Lowers a module with emulated subgroups of `size`.
 fn emulated(module: &Module, size: u32, profile: Option<&Profile>, case: &Case) -> Result<Lowered, Refusal> {
     let mut options = Options::new(Target::Scalar);
     options.spec = case.specialization().expect("values");
@@ -366,7 +366,7 @@ fn what_communicates_stands_where_all_invocations_are() {
     assert!(refusal.expect_err("parted").reason.contains("OpControlBarrier"));
 }
 
-/// Loops of as many rounds for all, calls, and variables of functions, as unoptimised compilers have them.
+/// Loops of as many rounds for all, calls, and variables of functions, as unoptimized compilers have them.
 #[test]
 fn loops_and_calls_are_looked_through() {
     let extra = "%to_own = OpTypePointer Function %u32\n%taken = OpTypeFunction %u32 %u32\n\

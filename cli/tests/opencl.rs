@@ -107,7 +107,7 @@ fn scalar_code_of_kernels_runs_on_pocl() {
 
 #[test]
 fn scalar_code_of_kernels_runs_on_rusticl() {
-    // The loop with two entries of gemm_o0 never ends there, nor does unoptimised, which is not understood.
+    // The loop with two entries of gemm_o0 never ends there, nor does unoptimized, which is not understood.
     let ends = |name: &&str| !name.ends_with(".llc") && !["gemm_o0", "unoptimised"].contains(name);
     for name in NARROW.into_iter().filter(ends) {
         if !scalar_code_runs_on(Driver::Rusticl, name, &[]) {

@@ -177,7 +177,7 @@ impl<'a> Schema<'a> {
                         _ => true,
                     };
                     if !suits {
-                        say(out, path, format!("{value} is no {wanted}"));
+                        say(out, path, format!("{value} is not {wanted}"));
                     }
                 }
                 "pattern" => assert!(!value.is_string(), "{path}: we write nothing that has a pattern"),

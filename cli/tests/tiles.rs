@@ -304,7 +304,7 @@ fn same(job: &Job, target: Target, profile: &Profile) -> Result<Lowered, Vec<Str
     interpreter.config.subgroup_size = profile.limits.subgroup_size;
     let run = |m: &Module| interpreter.run(&binary::write_words(m), &job.case, &RunOptions::default());
     let before = run(&job.module).map_err(|e| vec![format!("{what}, original: {e}")])?;
-    // Variants of a case are of one module, and often of one specialisation.
+    // Variants of a case are of one module, and often of one specialization.
     let mut failures = if what.contains(':') { Vec::new() } else { invalid(what, &lowered, profile) };
     match run(&lowered.module) {
         Err(e) => failures.push(format!("{what}: {e}")),

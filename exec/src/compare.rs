@@ -42,7 +42,7 @@ pub struct Difference {
     pub places: Vec<Mismatch>,
     /// The largest difference of two numbers, and where; none if only NaNs and infinities differ.
     pub largest: Option<(f64, u64)>,
-    /// The normalised mean squared error, if the elements are finite floats.
+    /// The normalized mean squared error, if the elements are finite floats.
     pub nmse: Option<f64>,
     /// The reason why no tolerance could be derived.
     pub note: Option<String>,

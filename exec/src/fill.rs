@@ -81,7 +81,7 @@ pub enum With {
     Addresses(Vec<String>),
     /// Parts, as of push constants, then zeros: numbers of several types, and device addresses among them.
     Parts(Vec<PushPart>),
-    /// Random blocks of quantised numbers, in a buffer of `u8`.
+    /// Random blocks of quantized numbers, in a buffer of `u8`.
     Blocks(Blocks),
 }
 
@@ -369,8 +369,8 @@ mod tests {
     fn faults_are_named() {
         for (fill, why) in [
             ("{ small-ints = [4, 1] }", "4 is above 1"),
-            ("{ half-integers = [0.25, 1.0] }", "no range of halves"),
-            ("{ uniform = [nan, 1.0] }", "no range"),
+            ("{ half-integers = [0.25, 1.0] }", "is not a range of halves"),
+            ("{ uniform = [nan, 1.0] }", "is not a range"),
             ("{ constant = 'many' }", "'many' is not a number"),
             ("'sevens'", "fill"),
         ] {

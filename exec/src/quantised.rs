@@ -1,4 +1,4 @@
-//! Blocks of quantised numbers, as ggml lays them out: neighbours share a scale.
+//! Blocks of quantized numbers, as ggml lays them out: neighbors share a scale.
 
 mod decode;
 

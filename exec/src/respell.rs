@@ -219,7 +219,7 @@ impl Speller {
 
     /// Replaces the query of an element's row and column.
     fn coordinate(&mut self, inst: &Inst, out: &mut Vec<InstRef>) -> Result<(), String> {
-        let none = || String::from("coordinates of no matrix");
+        let none = || String::from("coordinates of a value that is not a matrix");
         let (pair, result) = inst.ty.zip(inst.result).ok_or_else(none)?;
         let (matrix, index) = inst.id(0).zip(inst.id(1)).ok_or_else(none)?;
         let mat = self.m.type_of(matrix).and_then(|ty| coop_mat(&self.m, ty)).ok_or_else(none)?;

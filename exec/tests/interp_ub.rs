@@ -1,4 +1,4 @@
-//! Every kind of undefined behaviour that the interpreter reports, and that nothing is reported where nothing is
+//! Every kind of undefined behavior that the interpreter reports, and that nothing is reported where nothing is
 //! wrong. The shader is `tests/interp/ub.comp`; spec constant 0 chooses.
 
 mod interp_common;

@@ -13,7 +13,7 @@ use coop_exec::case::Number;
 
 use crate::figures::{Contender, Figure, List, Try};
 
-/// What the engine asks of a device before it chooses, and how large the operations are.
+/// The properties of a device that the engine's choice depends on, and the sizes of the operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
     /// Multiprocessors (`shaderSMCount`).
@@ -48,7 +48,7 @@ pub fn list(shaders: &Path, choice: Choice) -> List {
     list
 }
 
-/// What A is made of.
+/// The format of A.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Format {
     name: &'static str,
@@ -182,7 +182,7 @@ impl Shape {
 
 fn product(list: &mut List, choice: Choice, format: &Format, shape: Shape) {
     let Shape { m, n, k } = shape;
-    // What is no quantised type has sums in f32 where the engine has no others.
+    // What is no quantized type has sums in f32 where the engine has no others.
     let sums = if format.name == "bf16" { "" } else { "_f16acc" };
     let second = if format.is_plain() { "" } else { "_f16" };
     let mut contender = |kind: Kind| {

@@ -223,7 +223,7 @@ impl Recording {
         let mut recording = Recording::default();
         for line in lines {
             let (word, value) = line.split_once(' ').unwrap_or((line, ""));
-            let hex = || u64::from_str_radix(value, 16).map_err(|_| bad(format!("'{line}' holds no number")));
+            let hex = || u64::from_str_radix(value, 16).map_err(|_| bad(format!("'{line}' does not hold a number")));
             let stray = || bad(format!("'{line}' belongs to no run"));
             match word {
                 "device" => recording.device = value.into(),
@@ -245,7 +245,8 @@ impl Recording {
                         "varies" => (value.into(), Kept::Varies),
                         _ => {
                             let (name, size) = value.rsplit_once(' ').ok_or_else(stray)?;
-                            let size: usize = size.parse().map_err(|_| bad(format!("'{line}' holds no size")))?;
+                            let size: usize =
+                                size.parse().map_err(|_| bad(format!("'{line}' does not hold a size")))?;
                             let (bytes, more) =
                                 rest.split_at_checked(size).ok_or_else(|| bad("there are too few data".into()))?;
                             rest = more;

@@ -33,7 +33,7 @@ pub struct Tally {
     pub modules: u64,
     /// Runs in the interpreter.
     pub runs: u64,
-    /// Runs with undefined behaviour of another kind.
+    /// Runs with undefined behavior of another kind.
     pub cut_short: u64,
     /// Instructions that must be executed together, in all modules and with all subgroup sizes.
     pub checked: u64,
@@ -72,7 +72,7 @@ pub struct Open {
     pub deciding: Option<InstRef>,
     /// The invocations that are said to disagree.
     pub invocations: (u32, u32),
-    /// True if it was reached behind other undefined behaviour.
+    /// True if it was reached behind other undefined behavior.
     pub behind: bool,
 }
 

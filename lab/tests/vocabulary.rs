@@ -128,7 +128,8 @@ fn enumerants_are_compared_by_name() {
     }
 }
 
-/// What both lowerings are made of is in `matrix`: neither imports from the other, and `matrix` imports from neither.
+/// The code that both lowerings share is in `matrix`: neither imports from the other, and `matrix` imports from
+/// neither.
 #[test]
 fn lowerings_share_the_matrix_core_only() {
     let folders = ["matrix", "to_scalar", "to_tiles"];
@@ -155,9 +156,9 @@ const PROSE: [(&str, usize, usize); 12] = [
     ("coopmat", 29, 0),
     ("capi", 25, 0),
     ("layer", 25, 1),
-    ("exec", 0, 24),
-    ("cli", 0, 9),
-    ("lab", 0, 3),
+    ("exec", 0, 0),
+    ("cli", 0, 0),
+    ("lab", 0, 1),
     ("fuzz", 0, 0),
 ];
 

@@ -73,7 +73,7 @@ struct Cli {
     /// The format of findings
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     format: Format,
-    /// Run each module in the interpreter too, with this case, for at most a minute, and report undefined behaviour
+    /// Run each module in the interpreter too, with this case, for at most a minute, and report undefined behavior
     #[arg(long, value_name = "CASE.toml")]
     run: Option<PathBuf>,
     /// Check the barriers of modules without matrices too

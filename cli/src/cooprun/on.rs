@@ -35,7 +35,7 @@ enum OnName {
     /// On a Vulkan device
     #[default]
     Vulkan,
-    /// In the reference interpreter, which needs no driver and reports undefined behaviour
+    /// In the reference interpreter, which needs no driver and reports undefined behavior
     Interp,
     /// In the interpreter and on a Vulkan device, which must agree
     Both,

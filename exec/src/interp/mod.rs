@@ -9,7 +9,7 @@
 //!   [`Semantics`] and [`MulAddMode`] make it.
 //! - Which invocation holds which element of a matrix is a parameter, [`Placement`]: a shader whose result changes
 //!   with it is wrong.
-//! - Undefined behaviour is reported ([`Finding`]) with how it came to it, and the run goes on with some value.
+//! - Undefined behavior is reported ([`Finding`]) with how it came to it, and the run goes on with some value.
 //!   Undefined values are followed through registers and memory; they are reported where they matter: when they
 //!   decide a branch, are an address or a uniform operand, or are written to a buffer.
 //! - What can't be run is an error that names the instruction, when it is reached; never a guess.

@@ -12,7 +12,7 @@ pub enum Placement {
     /// Each invocation holds consecutive elements, row by row.
     #[default]
     BlockedRows,
-    /// Neighbouring elements are in neighbouring invocations; Use B goes by columns.
+    /// Neighboring elements are in neighboring invocations; Use B goes by columns.
     Interleaved,
     /// Every element is held by two invocations.
     Replicated,

@@ -445,7 +445,11 @@ impl Translator<'_> {
                 let temp = self.new_rows(2)?;
                 body.push(Ins::Each { op: Op::ISub, num: wide, dst: temp, args: [a, b, 0, 0], n: 1 }, r);
                 body.push(Ins::Each { op: Op::SDiv, num: wide, dst: temp + 1, args: [temp, size, 0, 0], n: 1 }, r);
-                let to = self.types.numeric(self.type_of(inst.result.ok_or("no result")?)?).ok_or("no integer")?.0;
+                let to = self
+                    .types
+                    .numeric(self.type_of(inst.result.ok_or("no result")?)?)
+                    .ok_or("its result is not an integer")?
+                    .0;
                 let conv = super::code::Conv { op: Op::SConvert, from: wide, to, saturate: false, mode: None };
                 body.push(Ins::Convert { conv, dst, a: temp + 1, n: 1 }, r);
             }

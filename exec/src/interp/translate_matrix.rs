@@ -160,7 +160,10 @@ impl Translator<'_> {
     /// Returns the length of a one-dimensional array and the width of its elements in bits.
     fn array(&self, id: Id) -> Result<(u32, u32), String> {
         match *self.types.kind(self.type_of(id)?) {
-            Kind::Array { elem, len, .. } => Ok((len, self.types.numeric(elem).ok_or("no array of numbers")?.0.bits())),
+            Kind::Array { elem, len, .. } => Ok((
+                len,
+                self.types.numeric(elem).ok_or("an operand or the result is not an array of numbers")?.0.bits(),
+            )),
             _ => Err(format!("{id} is not an array")),
         }
     }

@@ -30,7 +30,7 @@ pub struct Attention {
     pub head: u64,
     /// Columns of V and O, if different from `head`.
     pub head_v: Option<u64>,
-    /// Heads of Q and O; as many as `kv-heads`, or a multiple: neighbours share K and V.
+    /// Heads of Q and O; as many as `kv-heads`, or a multiple: neighbors share K and V.
     pub heads: u64,
     /// Heads of K and V.
     pub kv_heads: u64,

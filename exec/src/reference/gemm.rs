@@ -130,7 +130,7 @@ pub struct MatrixView {
     /// The major order of the blocks.
     #[serde(default)]
     pub block_order: MajorOrder,
-    /// The buffer holds quantised numbers in blocks of their own; offset and stride count numbers. Of A and B only.
+    /// The buffer holds quantized numbers in blocks of their own; offset and stride count numbers. Of A and B only.
     pub format: Option<Blocks>,
 }
 

@@ -304,7 +304,7 @@ mod tests {
             ("X f16", "is of s8, its elements are computed as f16"),
             ("X 0:s8 /", "division by zero"),
             ("X@9", "element 9 lies outside"),
-            ("1.5:s8", "no number with a type"),
+            ("1.5:s8", "is not a number with a type"),
         ] {
             let error = evaluate("s8", "s8", program).unwrap_err().to_string();
             assert!(error.contains(why), "{program}: {error}");

@@ -34,7 +34,7 @@ pub(super) struct Instance {
 
 impl Instance {
     pub(super) fn new(validation: bool) -> Result<Instance, Error> {
-        // SAFETY: loading libvulkan runs its initialisers, which is what a Vulkan program asks for.
+        // SAFETY: loading libvulkan runs its initializers, which is what a Vulkan program asks for.
         let entry = unsafe { ash::Entry::load() }.map_err(|error| Error::NoLoader(error.to_string()))?;
         // SAFETY: the entry points of a loaded library.
         let version = unsafe { entry.try_enumerate_instance_version() };

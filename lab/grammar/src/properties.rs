@@ -112,7 +112,7 @@ const ROWS: &[Row] = &[
     ("Arithmetic", 0, &[126..=152, 4427..=4427, 4450..=4455, 5585..=5598, 5840..=5882, 5923..=5933, 6916..=6918]),
     ("Bit", 0, &[194..=205, 6242..=6242]),
     ("Relational", 0, &[154..=191]),
-    // Neighbours in a quad.
+    // Neighbors in a quad.
     ("Derivative", EXCHANGES, &[207..=215]),
     ("Primitive", WRITES, &[218..=221, 5295..=5295, 5299..=5299]),
     // Fragment shader interlock.

@@ -78,7 +78,7 @@ pub(crate) struct Campaign {
     /// Leave the device what is lowered only
     #[arg(long)]
     lowered_only: bool,
-    /// Ask the driver for pipelines without optimisation, which some make sooner
+    /// Ask the driver for pipelines without optimization, which some make sooner
     #[arg(long)]
     unoptimized: bool,
     /// The targets of the lowering; an empty string means none

@@ -473,7 +473,7 @@ impl Gen<'_> {
     pub(super) fn claim(&mut self, unit: (Scalar, u32), units: u32) -> (usize, u32) {
         let index = self.buffer(unit.0, unit, true);
         let buffer = &mut self.buffers[index];
-        // Neighbours may be of any alignment up to 16 bytes.
+        // Neighbors may be of any alignment up to 16 bytes.
         let base = buffer.units.next_multiple_of(16);
         buffer.units = base + units;
         (index, base)
