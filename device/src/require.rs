@@ -89,9 +89,18 @@ impl fmt::Display for Requirement {
 
 /// Returns the requirement of a capability on a Vulkan device.
 pub fn capability_requirement(capability: Capability) -> Requirement {
-    use Feature as F;
+    if let Some(operations) = subgroup_operations(capability) {
+        return Requirement::Subgroup(operations);
+    }
+    match enabling_features(capability) {
+        [] => requirement_without_feature(capability),
+        features => Requirement::AnyOf(features),
+    }
+}
+
+/// Returns the requirement of a capability that neither features nor subgroup operations enable.
+fn requirement_without_feature(capability: Capability) -> Requirement {
     use Requirement::*;
-    type Ops = SubgroupOperations;
     match capability {
         // Always available in Vulkan.
         C::Matrix
@@ -133,99 +142,7 @@ pub fn capability_requirement(capability: Capability) -> Requirement {
         | C::CooperativeMatrixTF32ComponentTypeINTEL
         | C::CooperativeMatrixBFloat16ComponentTypeINTEL
         | C::CacheControlsINTEL => NeverInVulkan,
-        C::Float16 => AnyOf(&[F::ShaderFloat16]),
-        C::Float64 => AnyOf(&[F::ShaderFloat64]),
-        C::Int64 => AnyOf(&[F::ShaderInt64]),
-        C::Int64Atomics => AnyOf(&[F::ShaderBufferInt64Atomics, F::ShaderSharedInt64Atomics]),
-        C::Int16 => AnyOf(&[F::ShaderInt16]),
-        C::UniformBufferArrayDynamicIndexing => AnyOf(&[F::ShaderUniformBufferArrayDynamicIndexing]),
-        C::StorageBufferArrayDynamicIndexing => AnyOf(&[F::ShaderStorageBufferArrayDynamicIndexing]),
-        C::Int8 => AnyOf(&[F::ShaderInt8]),
-        C::GroupNonUniform => Subgroup(Ops::BASIC),
-        C::GroupNonUniformVote | C::SubgroupVoteKHR => Subgroup(Ops::VOTE),
-        C::GroupNonUniformArithmetic => Subgroup(Ops::ARITHMETIC),
-        C::GroupNonUniformBallot | C::SubgroupBallotKHR => Subgroup(Ops::BALLOT),
-        C::GroupNonUniformShuffle => Subgroup(Ops::SHUFFLE),
-        C::GroupNonUniformShuffleRelative => Subgroup(Ops::SHUFFLE_RELATIVE),
-        C::GroupNonUniformClustered => Subgroup(Ops::CLUSTERED),
-        C::GroupNonUniformQuad => Subgroup(Ops::QUAD),
-        C::GroupNonUniformPartitionedNV => Subgroup(Ops::PARTITIONED),
-        C::Float8EXT => AnyOf(&[F::ShaderFloat8]),
-        C::Float8CooperativeMatrixEXT => AnyOf(&[F::ShaderFloat8CooperativeMatrix]),
-        C::WorkgroupMemoryExplicitLayoutKHR => AnyOf(&[F::WorkgroupMemoryExplicitLayout]),
-        C::WorkgroupMemoryExplicitLayout8BitAccessKHR => AnyOf(&[F::WorkgroupMemoryExplicitLayout8BitAccess]),
-        C::WorkgroupMemoryExplicitLayout16BitAccessKHR => AnyOf(&[F::WorkgroupMemoryExplicitLayout16BitAccess]),
-        C::StorageBuffer16BitAccess => AnyOf(&[F::StorageBuffer16BitAccess]),
-        C::UniformAndStorageBuffer16BitAccess => AnyOf(&[F::UniformAndStorageBuffer16BitAccess]),
-        C::StoragePushConstant16 => AnyOf(&[F::StoragePushConstant16]),
-        C::VariablePointersStorageBuffer => AnyOf(&[F::VariablePointersStorageBuffer]),
-        C::VariablePointers => AnyOf(&[F::VariablePointers]),
-        C::StorageBuffer8BitAccess => AnyOf(&[F::StorageBuffer8BitAccess]),
-        C::UniformAndStorageBuffer8BitAccess => AnyOf(&[F::UniformAndStorageBuffer8BitAccess]),
-        C::StoragePushConstant8 => AnyOf(&[F::StoragePushConstant8]),
-        C::DenormPreserve => {
-            AnyOf(&[F::ShaderDenormPreserveFloat16, F::ShaderDenormPreserveFloat32, F::ShaderDenormPreserveFloat64])
-        }
-        C::DenormFlushToZero => AnyOf(&[
-            F::ShaderDenormFlushToZeroFloat16,
-            F::ShaderDenormFlushToZeroFloat32,
-            F::ShaderDenormFlushToZeroFloat64,
-        ]),
-        C::SignedZeroInfNanPreserve => AnyOf(&[
-            F::ShaderSignedZeroInfNanPreserveFloat16,
-            F::ShaderSignedZeroInfNanPreserveFloat32,
-            F::ShaderSignedZeroInfNanPreserveFloat64,
-        ]),
-        C::RoundingModeRTE => {
-            AnyOf(&[F::ShaderRoundingModeRteFloat16, F::ShaderRoundingModeRteFloat32, F::ShaderRoundingModeRteFloat64])
-        }
-        C::RoundingModeRTZ => {
-            AnyOf(&[F::ShaderRoundingModeRtzFloat16, F::ShaderRoundingModeRtzFloat32, F::ShaderRoundingModeRtzFloat64])
-        }
-        C::UntypedPointersKHR => AnyOf(&[F::ShaderUntypedPointers]),
-        C::CooperativeMatrixConversionQCOM => AnyOf(&[F::CooperativeMatrixConversionQcom]),
-        C::ShaderClockKHR => AnyOf(&[F::ShaderSubgroupClock, F::ShaderDeviceClock]),
-        C::BFloat16TypeKHR => AnyOf(&[F::ShaderBFloat16Type]),
-        C::BFloat16DotProductKHR => AnyOf(&[F::ShaderBFloat16DotProduct]),
-        C::BFloat16CooperativeMatrixKHR => AnyOf(&[F::ShaderBFloat16CooperativeMatrix]),
         C::ShaderNonUniform => Extension(VulkanExtension::core("VK_EXT_descriptor_indexing", 2)),
-        C::RuntimeDescriptorArray => AnyOf(&[F::RuntimeDescriptorArray]),
-        C::UniformBufferArrayNonUniformIndexing => AnyOf(&[F::ShaderUniformBufferArrayNonUniformIndexing]),
-        C::StorageBufferArrayNonUniformIndexing => AnyOf(&[F::ShaderStorageBufferArrayNonUniformIndexing]),
-        C::VulkanMemoryModel => AnyOf(&[F::VulkanMemoryModel]),
-        C::VulkanMemoryModelDeviceScope => AnyOf(&[F::VulkanMemoryModelDeviceScope]),
-        C::PhysicalStorageBufferAddresses => AnyOf(&[F::BufferDeviceAddress]),
-        C::CooperativeMatrixNV => AnyOf(&[F::CooperativeMatrixNv]),
-        C::CooperativeVectorNV => AnyOf(&[F::CooperativeVector]),
-        C::LongVectorEXT => AnyOf(&[F::LongVector]),
-        C::Shader64BitIndexingEXT => AnyOf(&[F::Shader64BitIndexing]),
-        C::CooperativeMatrixConversionsEXT => AnyOf(&[F::CooperativeMatrixConversionsExt]),
-        C::CooperativeMatrixReductionsNV => {
-            AnyOf(&[F::CooperativeMatrixReductionsNv, F::CooperativeMatrixReductionsExt])
-        }
-        C::CooperativeMatrixConversionsNV => AnyOf(&[F::CooperativeMatrixConversionsNv]),
-        C::CooperativeMatrixPerElementOperationsNV => {
-            AnyOf(&[F::CooperativeMatrixPerElementOperationsNv, F::CooperativeMatrixPerElementOperationsExt])
-        }
-        C::CooperativeMatrixTensorAddressingNV | C::TensorAddressingNV => {
-            AnyOf(&[F::CooperativeMatrixTensorAddressing])
-        }
-        C::CooperativeMatrixBlockLoadsNV => AnyOf(&[F::CooperativeMatrixBlockLoads]),
-        C::CooperativeVectorTrainingNV => AnyOf(&[F::CooperativeVectorTraining]),
-        C::CooperativeMatrixGetCoordinateEXT => AnyOf(&[F::CooperativeMatrixGetCoordinate]),
-        C::CooperativeMatrixDecodeVectorNV => AnyOf(&[F::CooperativeMatrixDecodeVector]),
-        C::ExpectAssumeKHR => AnyOf(&[F::ShaderExpectAssume]),
-        C::DotProductInputAll | C::DotProductInput4x8Bit | C::DotProductInput4x8BitPacked | C::DotProduct => {
-            AnyOf(&[F::ShaderIntegerDotProduct])
-        }
-        C::CooperativeMatrixKHR => AnyOf(&[F::CooperativeMatrix]),
-        C::ReplicatedCompositesEXT => AnyOf(&[F::ShaderReplicatedComposites]),
-        C::GroupNonUniformRotateKHR => AnyOf(&[F::ShaderSubgroupRotate]),
-        C::FloatControls2 => AnyOf(&[F::ShaderFloatControls2]),
-        C::AtomicFloat32AddEXT => AnyOf(&[F::ShaderBufferFloat32AtomicAdd, F::ShaderSharedFloat32AtomicAdd]),
-        C::AtomicFloat64AddEXT => AnyOf(&[F::ShaderBufferFloat64AtomicAdd]),
-        C::Float4EXT => AnyOf(&[F::ShaderFloat4]),
-        C::Float6EXT => AnyOf(&[F::ShaderFloat6]),
         C::BitcastExtractEXT => Extension(VulkanExtension::new("VK_EXT_shader_ocp_microscaling_types")),
         C::DotProductFloat16AccFloat32VALVE
         | C::DotProductFloat16AccFloat16VALVE
@@ -234,6 +151,108 @@ pub fn capability_requirement(capability: Capability) -> Requirement {
             Extension(VulkanExtension::new("VK_VALVE_shader_mixed_float_dot_product"))
         }
         _ => Unknown,
+    }
+}
+
+/// Returns the subgroup operations that enable a capability.
+fn subgroup_operations(capability: Capability) -> Option<SubgroupOperations> {
+    type Ops = SubgroupOperations;
+    Some(match capability {
+        C::GroupNonUniform => Ops::BASIC,
+        C::GroupNonUniformVote | C::SubgroupVoteKHR => Ops::VOTE,
+        C::GroupNonUniformArithmetic => Ops::ARITHMETIC,
+        C::GroupNonUniformBallot | C::SubgroupBallotKHR => Ops::BALLOT,
+        C::GroupNonUniformShuffle => Ops::SHUFFLE,
+        C::GroupNonUniformShuffleRelative => Ops::SHUFFLE_RELATIVE,
+        C::GroupNonUniformClustered => Ops::CLUSTERED,
+        C::GroupNonUniformQuad => Ops::QUAD,
+        C::GroupNonUniformPartitionedNV => Ops::PARTITIONED,
+        _ => return None,
+    })
+}
+
+/// Returns the features any one of which enables a capability.
+fn enabling_features(capability: Capability) -> &'static [Feature] {
+    use Feature as F;
+    match capability {
+        C::Float16 => &[F::ShaderFloat16],
+        C::Float64 => &[F::ShaderFloat64],
+        C::Int64 => &[F::ShaderInt64],
+        C::Int64Atomics => &[F::ShaderBufferInt64Atomics, F::ShaderSharedInt64Atomics],
+        C::Int16 => &[F::ShaderInt16],
+        C::UniformBufferArrayDynamicIndexing => &[F::ShaderUniformBufferArrayDynamicIndexing],
+        C::StorageBufferArrayDynamicIndexing => &[F::ShaderStorageBufferArrayDynamicIndexing],
+        C::Int8 => &[F::ShaderInt8],
+        C::Float8EXT => &[F::ShaderFloat8],
+        C::Float8CooperativeMatrixEXT => &[F::ShaderFloat8CooperativeMatrix],
+        C::WorkgroupMemoryExplicitLayoutKHR => &[F::WorkgroupMemoryExplicitLayout],
+        C::WorkgroupMemoryExplicitLayout8BitAccessKHR => &[F::WorkgroupMemoryExplicitLayout8BitAccess],
+        C::WorkgroupMemoryExplicitLayout16BitAccessKHR => &[F::WorkgroupMemoryExplicitLayout16BitAccess],
+        C::StorageBuffer16BitAccess => &[F::StorageBuffer16BitAccess],
+        C::UniformAndStorageBuffer16BitAccess => &[F::UniformAndStorageBuffer16BitAccess],
+        C::StoragePushConstant16 => &[F::StoragePushConstant16],
+        C::VariablePointersStorageBuffer => &[F::VariablePointersStorageBuffer],
+        C::VariablePointers => &[F::VariablePointers],
+        C::StorageBuffer8BitAccess => &[F::StorageBuffer8BitAccess],
+        C::UniformAndStorageBuffer8BitAccess => &[F::UniformAndStorageBuffer8BitAccess],
+        C::StoragePushConstant8 => &[F::StoragePushConstant8],
+        C::DenormPreserve => {
+            &[F::ShaderDenormPreserveFloat16, F::ShaderDenormPreserveFloat32, F::ShaderDenormPreserveFloat64]
+        }
+        C::DenormFlushToZero => {
+            &[F::ShaderDenormFlushToZeroFloat16, F::ShaderDenormFlushToZeroFloat32, F::ShaderDenormFlushToZeroFloat64]
+        }
+        C::SignedZeroInfNanPreserve => &[
+            F::ShaderSignedZeroInfNanPreserveFloat16,
+            F::ShaderSignedZeroInfNanPreserveFloat32,
+            F::ShaderSignedZeroInfNanPreserveFloat64,
+        ],
+        C::RoundingModeRTE => {
+            &[F::ShaderRoundingModeRteFloat16, F::ShaderRoundingModeRteFloat32, F::ShaderRoundingModeRteFloat64]
+        }
+        C::RoundingModeRTZ => {
+            &[F::ShaderRoundingModeRtzFloat16, F::ShaderRoundingModeRtzFloat32, F::ShaderRoundingModeRtzFloat64]
+        }
+        C::UntypedPointersKHR => &[F::ShaderUntypedPointers],
+        C::CooperativeMatrixConversionQCOM => &[F::CooperativeMatrixConversionQcom],
+        C::ShaderClockKHR => &[F::ShaderSubgroupClock, F::ShaderDeviceClock],
+        C::BFloat16TypeKHR => &[F::ShaderBFloat16Type],
+        C::BFloat16DotProductKHR => &[F::ShaderBFloat16DotProduct],
+        C::BFloat16CooperativeMatrixKHR => &[F::ShaderBFloat16CooperativeMatrix],
+        C::RuntimeDescriptorArray => &[F::RuntimeDescriptorArray],
+        C::UniformBufferArrayNonUniformIndexing => &[F::ShaderUniformBufferArrayNonUniformIndexing],
+        C::StorageBufferArrayNonUniformIndexing => &[F::ShaderStorageBufferArrayNonUniformIndexing],
+        C::VulkanMemoryModel => &[F::VulkanMemoryModel],
+        C::VulkanMemoryModelDeviceScope => &[F::VulkanMemoryModelDeviceScope],
+        C::PhysicalStorageBufferAddresses => &[F::BufferDeviceAddress],
+        C::CooperativeMatrixNV => &[F::CooperativeMatrixNv],
+        C::CooperativeVectorNV => &[F::CooperativeVector],
+        C::LongVectorEXT => &[F::LongVector],
+        C::Shader64BitIndexingEXT => &[F::Shader64BitIndexing],
+        C::CooperativeMatrixConversionsEXT => &[F::CooperativeMatrixConversionsExt],
+        C::CooperativeMatrixReductionsNV => &[F::CooperativeMatrixReductionsNv, F::CooperativeMatrixReductionsExt],
+        C::CooperativeMatrixConversionsNV => &[F::CooperativeMatrixConversionsNv],
+        C::CooperativeMatrixPerElementOperationsNV => {
+            &[F::CooperativeMatrixPerElementOperationsNv, F::CooperativeMatrixPerElementOperationsExt]
+        }
+        C::CooperativeMatrixTensorAddressingNV | C::TensorAddressingNV => &[F::CooperativeMatrixTensorAddressing],
+        C::CooperativeMatrixBlockLoadsNV => &[F::CooperativeMatrixBlockLoads],
+        C::CooperativeVectorTrainingNV => &[F::CooperativeVectorTraining],
+        C::CooperativeMatrixGetCoordinateEXT => &[F::CooperativeMatrixGetCoordinate],
+        C::CooperativeMatrixDecodeVectorNV => &[F::CooperativeMatrixDecodeVector],
+        C::ExpectAssumeKHR => &[F::ShaderExpectAssume],
+        C::DotProductInputAll | C::DotProductInput4x8Bit | C::DotProductInput4x8BitPacked | C::DotProduct => {
+            &[F::ShaderIntegerDotProduct]
+        }
+        C::CooperativeMatrixKHR => &[F::CooperativeMatrix],
+        C::ReplicatedCompositesEXT => &[F::ShaderReplicatedComposites],
+        C::GroupNonUniformRotateKHR => &[F::ShaderSubgroupRotate],
+        C::FloatControls2 => &[F::ShaderFloatControls2],
+        C::AtomicFloat32AddEXT => &[F::ShaderBufferFloat32AtomicAdd, F::ShaderSharedFloat32AtomicAdd],
+        C::AtomicFloat64AddEXT => &[F::ShaderBufferFloat64AtomicAdd],
+        C::Float4EXT => &[F::ShaderFloat4],
+        C::Float6EXT => &[F::ShaderFloat6],
+        _ => &[],
     }
 }
 

@@ -136,8 +136,10 @@ impl Search<'_> {
                 continue;
             };
             work.extend(inst.ids());
-            let op = inst.word(0).and_then(|w| u16::try_from(w).ok()).map(Op);
-            let (Some(Op::UDiv | Op::SDiv), Some(dividend), Some(divisor)) = (op, inst.id(1), inst.id(2)) else {
+            let mut operands = inst.ids();
+            let (Some(Op::UDiv | Op::SDiv), Some(dividend), Some(divisor)) =
+                (inst.specialized_op(), operands.next(), operands.next())
+            else {
                 continue;
             };
             let specs: BTreeSet<u32> = self.structure.specs(dividend).into_iter().flat_map(|s| s.iter()).collect();
@@ -153,10 +155,7 @@ impl Search<'_> {
     /// Returns true if an index into a variable depends on the number of the subgroup.
     fn is_indexed_by_subgroup(&self, variable: Id, users: &Users) -> bool {
         let chains = users.of(variable).iter().map(|r| self.module.inst(*r));
-        let chains = chains.filter(|i| {
-            let chain = matches!(i.op, Op::AccessChain | Op::InBoundsAccessChain);
-            chain && i.id(0) == Some(variable)
-        });
+        let chains = chains.filter(|i| i.op.is_member_chain() && i.access_chain().is_some_and(|c| c.base == variable));
         chains.flat_map(|i| i.ids_from(1)).any(|index| self.comes_from_subgroup_id(index, users))
     }
 
@@ -170,13 +169,15 @@ impl Search<'_> {
                 return true;
             }
             match inst.op {
-                Op::Variable if inst.word(0) == Some(StorageClass::Function.0) => {
+                Op::Variable if inst.variable_storage() == Some(StorageClass::Function) => {
                     let stores = users.of(id).iter().map(|r| self.module.inst(*r));
-                    work.extend(stores.filter(|i| i.op == Op::Store && i.id(0) == Some(id)).filter_map(|i| i.id(1)));
+                    work.extend(
+                        stores.filter(|i| i.op == Op::Store && i.accessed() == Some(id)).filter_map(|i| i.stored()),
+                    );
                 }
                 // Memory and calls are not followed.
                 Op::Variable | Op::Function | Op::FunctionCall => {}
-                Op::Load => work.extend(inst.id(0)),
+                Op::Load => work.extend(inst.accessed()),
                 _ => work.extend(inst.ids()),
             }
         }

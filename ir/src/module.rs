@@ -2,7 +2,7 @@
 
 use crate::grammar::Op;
 use crate::hash::{FxHashMap, FxHashSet};
-use crate::spv::Capability;
+use crate::spv::{AddressingModel, Capability, MemoryModel};
 use smallvec::SmallVec;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -666,6 +666,12 @@ impl Module {
     /// Returns true if the module has OpenCL kernels and no shaders, by its capabilities.
     pub fn is_kernel(&self) -> bool {
         self.enables(Capability::Kernel) && !self.enables(Capability::Shader)
+    }
+
+    /// Returns the addressing model and the memory model, if the module declares them.
+    pub fn memory_model(&self) -> Option<(AddressingModel, MemoryModel)> {
+        let inst = self.globals_with(Op::MemoryModel).next().map(|r| self.inst(r))?;
+        inst.enumerant(0).zip(inst.enumerant(1))
     }
 
     /// Returns the global instructions with this opcode.

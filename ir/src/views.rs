@@ -2,9 +2,12 @@
 //!
 //! The opcode decides: if an instruction does not have an operand, the view of it is `None`.
 
-use crate::grammar::{Kind, Op};
+use crate::grammar::{ExecutionScope, Kind, Op};
 use crate::module::{Id, Inst};
-use crate::spv::{CooperativeMatrixOperands, Decoration, MemoryAccess, TensorAddressingOperands};
+use crate::spv::{
+    Capability, CooperativeMatrixOperands, Decoration, GroupOperation, MemoryAccess, StorageClass,
+    TensorAddressingOperands,
+};
 
 /// The memory operands of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +77,17 @@ pub struct MatrixAccess {
     pub memory: usize,
 }
 
+/// The operands of an access chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AccessChain {
+    /// The base pointer.
+    pub base: Id,
+    /// The type of the data behind the base, for an untyped chain.
+    pub data_type: Option<Id>,
+    /// The index of the first operand behind the base: the Element operand or the first index.
+    pub first: usize,
+}
+
 /// The operands of a load or store through a tensor layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TensorAccess {
@@ -122,6 +136,67 @@ impl Inst {
     pub fn accessed(&self) -> Option<Id> {
         let accesses = matches!(self.op, Op::Load | Op::Store) || self.op.is_atomic() || self.op.is_matrix_access();
         self.id(0).filter(|_| accesses)
+    }
+
+    /// Returns the target and the source of a copy of memory.
+    pub fn copied(&self) -> Option<(Id, Id)> {
+        let copies = matches!(self.op, Op::CopyMemory | Op::CopyMemorySized);
+        self.id(0).zip(self.id(1)).filter(|_| copies)
+    }
+
+    /// Returns the operands of an access chain.
+    #[inline]
+    pub fn access_chain(&self) -> Option<AccessChain> {
+        if !self.op.is_access_chain() {
+            return None;
+        }
+        let untyped = self.op.is_untyped();
+        let base = usize::from(untyped);
+        Some(AccessChain { base: self.id(base)?, data_type: self.id(0).filter(|_| untyped), first: base + 1 })
+    }
+
+    /// Returns the operand that is copied unchanged: that of `OpCopyObject` and similar instructions.
+    pub fn copy_source(&self) -> Option<Id> {
+        self.id(0).filter(|_| self.op.is_copy())
+    }
+
+    /// Returns the condition of a conditional branch, or the selector of a switch.
+    pub fn branch_condition(&self) -> Option<Id> {
+        self.id(0).filter(|_| matches!(self.op, Op::BranchConditional | Op::Switch))
+    }
+
+    /// Returns the value that a function returns.
+    pub fn returned(&self) -> Option<Id> {
+        self.id(0).filter(|_| self.op == Op::ReturnValue)
+    }
+
+    /// Returns the operand with the execution scope of a group instruction or a barrier.
+    pub fn scope_operand(&self) -> Option<Id> {
+        match self.op.execution_scope()? {
+            ExecutionScope::Operand(at) => self.id(at),
+            ExecutionScope::Subgroup => None,
+        }
+    }
+
+    /// Returns the Group Operation of a reduction or a scan.
+    pub fn reduction_kind(&self) -> Option<GroupOperation> {
+        self.op.group_operation().filter(|o| o.is_reduction()).and_then(|_| self.enumerant(1))
+    }
+
+    /// Returns the capability of an `OpCapability`.
+    pub fn declared_capability(&self) -> Option<Capability> {
+        (self.op == Op::Capability).then(|| self.enumerant(0)).flatten()
+    }
+
+    /// Returns the literal of an `OpConstant` or `OpSpecConstant` of at most 32 bits, or the low word of a longer one.
+    #[inline]
+    pub fn literal(&self) -> Option<u32> {
+        self.word(0).filter(|_| matches!(self.op, Op::Constant | Op::SpecConstant))
+    }
+
+    /// Returns the storage class of a variable.
+    pub fn variable_storage(&self) -> Option<StorageClass> {
+        matches!(self.op, Op::Variable | Op::UntypedVariableKHR).then(|| self.enumerant(0)).flatten()
     }
 
     /// Returns the function type of an `OpFunction`.
@@ -234,6 +309,16 @@ impl Inst {
     pub fn decorates(&self, decoration: Decoration) -> bool {
         self.op == Op::Decorate && self.enumerant(1) == Some(decoration)
     }
+
+    /// Returns true if the instruction is an `OpMemberDecorate` with a decoration.
+    pub fn decorates_member(&self, decoration: Decoration) -> bool {
+        self.op == Op::MemberDecorate && self.enumerant(2) == Some(decoration)
+    }
+
+    /// Returns the target and the decoration of an `OpDecorate`.
+    pub fn decoration(&self) -> Option<(Id, Decoration)> {
+        self.id(0).zip(self.enumerant(1)).filter(|_| self.op == Op::Decorate)
+    }
 }
 
 #[cfg(test)]
@@ -280,6 +365,64 @@ mod tests {
         assert_eq!(product.matrix_operands(), CooperativeMatrixOperands::MatrixASignedComponentsKHR);
         assert_eq!((plain.stored(), plain.memory_access()), (product.result, MemoryAccess::None));
         assert_eq!(product.memory_operands(), None);
+    }
+
+    /// Operands of access chains, copies, branches, groups and globals.
+    #[test]
+    fn more_operands_by_name() {
+        let module = text::parse(
+            "OpCapability Shader
+             OpMemoryModel Logical GLSL450
+             OpDecorate %v NonWritable
+             OpMemberDecorate %s 0 Volatile
+             %void = OpTypeVoid
+             %uint = OpTypeInt 32 0
+             %n = OpConstant %uint 3
+             %s = OpTypeStruct %uint
+             %ptr = OpTypePointer StorageBuffer %s
+             %up = OpTypeUntypedPointerKHR StorageBuffer
+             %v = OpVariable %ptr StorageBuffer
+             %fn = OpTypeFunction %uint
+             %main = OpFunction %uint None %fn
+             %entry = OpLabel
+             %1 = OpInBoundsPtrAccessChain %ptr %v %n %n
+             %2 = OpUntypedAccessChainKHR %up %s %v %n
+             OpCopyMemory %v %1
+             OpControlBarrier %n %n %n
+             %3 = OpGroupNonUniformIAdd %uint %n InclusiveScan %n
+             %4 = OpCopyObject %uint %3
+             OpSwitch %n %end
+             %end = OpLabel
+             OpReturnValue %n
+             OpFunctionEnd",
+        )
+        .expect("it is text");
+        let global = |op: Op| module.globals_with(op).next().map(|r| module.inst(r)).expect("a global");
+        let (v, n) = (global(Op::Variable).result, global(Op::Constant).result);
+        assert_eq!(global(Op::Capability).declared_capability(), Some(Capability::Shader));
+        assert_eq!(global(Op::Constant).literal(), Some(3));
+        assert_eq!(global(Op::Variable).variable_storage(), Some(StorageClass::StorageBuffer));
+        assert_eq!(global(Op::Decorate).decoration(), v.map(|v| (v, Decoration::NonWritable)));
+        assert!(global(Op::Decorate).decorates(Decoration::NonWritable));
+        assert!(global(Op::MemberDecorate).decorates_member(Decoration::Volatile));
+        let models = module.memory_model().expect("models");
+        assert_eq!((models.0.name(), models.1.name()), (Some("Logical"), Some("GLSL450")));
+        let insts: Vec<&Inst> = module.functions[0].insts().map(|r| module.inst(r)).collect();
+        let of = |op: Op| *insts.iter().find(|i| i.op == op).expect("an instruction");
+        let typed = of(Op::InBoundsPtrAccessChain).access_chain().expect("a chain");
+        assert_eq!((Some(typed.base), typed.data_type, typed.first), (v, None, 1));
+        let untyped = of(Op::UntypedAccessChainKHR).access_chain().expect("a chain");
+        assert_eq!((Some(untyped.base), untyped.data_type, untyped.first), (v, global(Op::TypeStruct).result, 2));
+        assert_eq!(of(Op::CopyMemory).copied(), v.zip(of(Op::InBoundsPtrAccessChain).result));
+        assert_eq!(of(Op::ControlBarrier).scope_operand(), n);
+        let scan = of(Op::GroupNonUniformIAdd);
+        assert_eq!((scan.scope_operand(), scan.reduction_kind()), (n, Some(GroupOperation::InclusiveScan)));
+        assert_eq!(of(Op::CopyObject).copy_source(), scan.result);
+        assert_eq!((of(Op::Switch).branch_condition(), of(Op::ReturnValue).returned()), (n, n));
+        assert_eq!(
+            (scan.copied(), scan.access_chain(), scan.branch_condition(), scan.literal()),
+            (None, None, None, None)
+        );
     }
 
     /// The positions are those of the grammar.

@@ -4,6 +4,7 @@
 //! matrices, which is also what the lowerings start from, and hand-written ones. A module is tried with several
 //! specializations.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -17,9 +18,12 @@ use coop_exec::error::Error;
 pub struct List {
     /// The computations.
     pub figure: Vec<Figure>,
-    /// Where the files are that the list names.
+    /// The folder of the files that the list names.
     #[serde(skip)]
     pub folder: PathBuf,
+    /// Cases that are in no file, by the path that names them.
+    #[serde(skip)]
+    pub cases: BTreeMap<PathBuf, String>,
 }
 
 /// One computation.
@@ -37,10 +41,10 @@ pub struct Figure {
     /// The modules that the lowerings start from, if not from that one: what the device itself can't run, they can.
     #[serde(default)]
     pub lowered: Vec<PathBuf>,
-    /// How the module is specialised for lowering to subgroup matrices, if not as it runs itself.
+    /// The specialization for lowering to subgroup matrices, if different from that of the module itself.
     #[serde(default)]
     pub lowered_khr: Vec<Try>,
-    /// How the module is specialised for lowering to code without matrices, if not as it runs itself.
+    /// The specialization for lowering to code without matrices, if different from that of the module itself.
     #[serde(default)]
     pub lowered_scalar: Vec<Try>,
     /// The hand-written module with subgroup matrices.
@@ -60,6 +64,10 @@ pub struct Contender {
     /// True if the pipeline asks for full subgroups.
     #[serde(default)]
     pub full_subgroups: bool,
+    /// The subgroup size that the pipeline requires.
+    pub subgroup_size: Option<u32>,
+    /// The case file, if not that of the figure: the same computation, called in another way.
+    pub case: Option<PathBuf>,
 }
 
 /// A specialization and the dispatch that goes with it.
@@ -68,7 +76,7 @@ pub struct Contender {
 pub struct Try {
     /// Values of the constants with the SpecIds 0, 1, 2 and so on.
     pub spec: Vec<Number>,
-    /// How much of the grid a workgroup does.
+    /// The part of the grid that a workgroup computes.
     pub tile: [u32; 3],
 }
 
@@ -89,6 +97,21 @@ impl List {
             }
         }
         Ok(list)
+    }
+
+    /// Returns a case that the list names.
+    pub fn case(&self, path: &Path) -> Result<Case, Error> {
+        match self.cases.get(path) {
+            Some(text) => Case::parse(text, &self.folder).map_err(|e| Error::case(format!("{}: {e}", path.display()))),
+            None => Case::load(&self.folder.join(path)),
+        }
+    }
+}
+
+impl Figure {
+    /// Returns the path of the case that a contender is run with.
+    pub fn case_of<'a>(&'a self, contender: &'a Contender) -> &'a Path {
+        contender.case.as_ref().unwrap_or(&self.case)
     }
 }
 

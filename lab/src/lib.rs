@@ -5,6 +5,7 @@
 //! of devices; [`figures`] lists kernels to measure; [`fuzz`] has the bodies of the fuzzers.
 
 pub mod campaign;
+pub mod engine;
 pub mod figures;
 pub mod fuzz;
 pub mod generator;

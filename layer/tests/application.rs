@@ -540,7 +540,7 @@ layer_test!(
 );
 
 layer_test!(
-    #[ignore = "minutes"]
+    #[ignore = "scripts/test.sh long runs it: minutes"]
     Lavapipe,
     [("COOPMAT_ALWAYS_LOWER", "1")],
     fn twenty_thousand_pipelines() {

@@ -17,7 +17,7 @@ use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-/// What memory of 16-bit integers needs that memory of bfloat16 did not.
+/// The capabilities that memory of 16-bit integers needs and memory of bfloat16 does not.
 const STORAGE: [(StorageClass, Capability); 4] = [
     (StorageClass::StorageBuffer, Capability::StorageBuffer16BitAccess),
     (StorageClass::PhysicalStorageBuffer, Capability::StorageBuffer16BitAccess),
@@ -40,7 +40,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     let needed = storage_capabilities(m);
     let insts: Vec<InstRef> = m.functions.iter().flat_map(|f| f.insts()).collect();
-    // Conversions become calls, which compute nothing themselves.
+    // Conversions become calls, which do not compute themselves: of their decorations only the rounding mode matters.
     let of_bf16 = |m: &Module, id: Id| {
         let i = m.def_inst(id).filter(|i| i.op == Op::FConvert);
         i.is_some_and(|i| i.ty.into_iter().chain(i.id(0).and_then(|v| m.type_of(v))).any(|ty| is_bf16(m, ty)))
@@ -79,7 +79,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The capabilities of memory that holds bfloat16, which will be integers. A pointer without a type may point to it.
+/// Returns the capabilities for memory that holds bfloat16, which becomes integers. A pointer without a type may point
+/// to it.
 fn storage_capabilities(m: &Module) -> Vec<Capability> {
     let types: Vec<Type> = m.globals.iter().filter_map(|r| Type::of_inst(m.inst(*r))).collect();
     let holds = |class: StorageClass| {
@@ -108,7 +109,8 @@ fn contains_bfloat16(m: &Module, ty: Id) -> bool {
     false
 }
 
-/// What was a cast between bfloat16 and integers has one type on both sides now, which SPIR-V has no cast for.
+/// Replaces casts between bfloat16 and integers by copies: both sides have one type now, which SPIR-V does not allow in
+/// a cast.
 fn casts(m: &mut Module) {
     for r in m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<InstRef>>() {
         let i = m.inst(r);
@@ -119,7 +121,7 @@ fn casts(m: &mut Module) {
 }
 
 struct Bf16 {
-    /// What conversions round by, where that is not to nearest even.
+    /// The rounding mode of conversions, if it is not to nearest even.
     rounded: FxHashMap<Id, u32>,
     /// The conversion functions, by source and result type.
     functions: FxHashMap<(Id, Id), Id>,
@@ -171,7 +173,7 @@ impl Bf16 {
     }
 }
 
-/// The function that converts `from` to `to`, one of which is bfloat16.
+/// Makes the function that converts `from` to `to`, one of which is bfloat16.
 fn make(m: &mut Module, g: &mut Globals, from: Id, to: Id) -> Id {
     let narrowing = types::scalar_or_vector(m, to).is_some_and(|(s, _)| s == Scalar::BF16);
     let (other, len) =
@@ -210,7 +212,7 @@ fn narrow(b: &mut FunctionBuilder<'_>, value: Id, from: Scalar, to: Id) -> Id {
     let f32_type = b.globals.scalar(b.module, Scalar::Float { width: 32 });
     let value = if from.width() == 32 { value } else { b.ids(Op::FConvert, f32_type, &[value]) };
     let bits = Index::Value(b.ids(Op::Bitcast, u32_type, &[value]));
-    // Adding just under half a unit of the last place, and that place's own bit, rounds to nearest even.
+    // Adding just under half a unit in the last place, plus the lowest kept bit, rounds to nearest even.
     let high = b.u32_op(Op::ShiftRightLogical, bits, Index::Const(16));
     let odd = b.u32_op(Op::BitwiseAnd, high, Index::Const(1));
     let up = b.add(odd, Index::Const(0x7fff));

@@ -1,7 +1,7 @@
-//! Built-in variables that lowered code reads: which invocation, which subgroup.
+//! Provides the built-in variables that lowered code reads, such as invocation and subgroup indices.
 //!
-//! A variable of the module is used where there is one, as an interface may hold each built-in once; else one is made.
-//! [`Builtins::finish`] lists those that were read in the interface of every entry point.
+//! An existing variable of the module is used, since an interface may have each built-in once; otherwise one is made.
+//! [`Builtins::finish`] adds those that were read to the interface of every entry point.
 
 use crate::kernel::{is_kernel, is_wide};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name};
@@ -11,7 +11,7 @@ use coop_ir::spv::{BuiltIn, Decoration, StorageClass};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, Module, Op, Operand};
 
-/// Those that are looked for.
+/// The built-ins that lowered code may read.
 const KNOWN: [BuiltIn; 9] = [
     BuiltIn::WorkgroupSize,
     BuiltIn::LocalInvocationIndex,
@@ -29,7 +29,7 @@ const KNOWN: [BuiltIn; 9] = [
 pub(crate) struct Builtins {
     variables: FxHashMap<BuiltIn, Id>,
     read: Vec<Id>,
-    /// True if places are 64-bit numbers, as in kernels; what is about subgroups is not.
+    /// True if indices have 64 bits, as in kernels; those about subgroups do not.
     wide: bool,
     kernel: bool,
 }
@@ -47,12 +47,12 @@ impl Builtins {
         }
     }
 
-    /// The variable, if the module has one.
+    /// Returns the variable of a built-in, if the module has one.
     pub(crate) fn existing(&self, builtin: BuiltIn) -> Option<Id> {
         self.variables.get(&builtin).copied()
     }
 
-    /// The variable of a built-in, made if there is none.
+    /// Returns the variable of a built-in, declaring it if needed.
     pub(crate) fn variable(&mut self, m: &mut Module, g: &mut Globals, builtin: BuiltIn) -> Id {
         let id = self.existing(builtin).unwrap_or_else(|| {
             let storage = StorageClass::Input;
@@ -76,7 +76,7 @@ impl Builtins {
         id
     }
 
-    /// Its value, as an unsigned integer.
+    /// Loads a built-in as an unsigned integer.
     pub(crate) fn load(&mut self, b: &mut FunctionBuilder<'_>, builtin: BuiltIn) -> Index {
         if self.kernel && builtin == BuiltIn::LocalInvocationIndex && self.existing(builtin).is_none() {
             return self.local_index(b);
@@ -93,8 +93,8 @@ impl Builtins {
         Index::Value(b.ids(op, u32_type, &[value]))
     }
 
-    /// The place in the workgroup from what every version of OpenCL has; the built-in came with 2.0, and modules don't say
-    /// reliably which version they are of.
+    /// Computes the local invocation index from built-ins of every OpenCL version; the built-in itself came with 2.0,
+    /// and modules don't state their version reliably.
     fn local_index(&mut self, b: &mut FunctionBuilder<'_>) -> Index {
         let parts = [BuiltIn::LocalInvocationId, BuiltIn::WorkgroupSize].map(|builtin| {
             let variable = self.variable(b.module, b.globals, builtin);
@@ -128,7 +128,7 @@ impl Builtins {
     }
 }
 
-/// Lists variables in the interface of every entry point that does not list them.
+/// Adds variables to the interface of every entry point that does not list them.
 pub(crate) fn add_to_interfaces(m: &mut Module, variables: &[Id]) {
     for r in m.globals_with(Op::EntryPoint).collect::<Vec<_>>() {
         let listed: Vec<Id> = m.inst(r).string(2).map_or_else(Vec::new, |(_, at)| m.inst(r).ids_from(at).collect());
@@ -137,7 +137,7 @@ pub(crate) fn add_to_interfaces(m: &mut Module, variables: &[Id]) {
     }
 }
 
-/// The type that loading a variable gives.
+/// Returns the type of the value of a variable.
 pub(crate) fn loaded_type(m: &Module, variable: Id) -> Option<Id> {
     m.def_inst(m.type_of(variable)?)?.id(1)
 }

@@ -1,8 +1,9 @@
-//! Drops what nothing uses any more.
+//! Removes unused capabilities, extensions, types, constants, functions and values.
 //!
-//! Precondition: none. Effect: capabilities and extensions of cooperative matrices are gone where no matrix is left;
-//! types, constants, names, functions and values that nothing uses are gone, what a block computes twice is computed once
-//! ([`tidy`]), and physical addressing is gone where nothing has an address. Variables and everything with a binding stay.
+//! Precondition: none. Effect: capabilities and extensions of cooperative matrices are removed if no matrix is left;
+//! unused types, constants, names, functions and values are removed, common subexpressions of a block are merged
+//! ([`tidy`]), and physical addressing is removed if nothing has an address. Variables and everything with a binding
+//! stay.
 
 use crate::pipeline::PassCx;
 use crate::{Refusal, Target, capabilities, inline, kernel, tidy};
@@ -14,7 +15,7 @@ use coop_ir::spv::{AddressingModel, Capability, Decoration, LinkageType, Storage
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
-/// The extensions that add to the matrices of SPV_KHR_cooperative_matrix, as far as lowering leaves something of them.
+/// The extensions that add to the matrices of SPV_KHR_cooperative_matrix, removed if the output does not need them.
 const BEYOND_KHR: [&str; 4] = [
     "SPV_NV_cooperative_matrix2",
     "SPV_NV_tensor_addressing",
@@ -22,10 +23,10 @@ const BEYOND_KHR: [&str; 4] = [
     "SPV_EXT_cooperative_matrix_maintenance1",
 ];
 
-/// The extensions that have matrices by themselves.
+/// The extensions that define matrix types.
 const BASE: [&str; 2] = ["SPV_KHR_cooperative_matrix", "SPV_NV_cooperative_matrix"];
 
-/// What instructions of SPV_EXT_cooperative_matrix_maintenance1 need.
+/// The capabilities that instructions of SPV_EXT_cooperative_matrix_maintenance1 need.
 const BEYOND_CAPABILITIES: [(Op, Capability); 4] = [
     (Op::CooperativeMatrixReduceNV, Capability::CooperativeMatrixReductionsNV),
     (Op::CooperativeMatrixPerElementOpNV, Capability::CooperativeMatrixPerElementOperationsNV),
@@ -42,7 +43,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     unused_addresses(m);
     let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
     let beyond = m.all().any(|r| is_beyond_khr(m.inst(r).op));
-    // Matrices that are left are those of KHR alone, unless an instruction says otherwise.
+    // Remaining matrices need KHR only, unless an instruction needs more.
     let gone: &[&str] = match (matrices, beyond) {
         (false, _) => {
             for component in [Scalar::BF16, Scalar::E4M3] {
@@ -73,7 +74,7 @@ fn is_beyond_khr(op: Op) -> bool {
     op.is_matrix_op() && op.info().is_some_and(|i| i.capabilities.iter().any(of))
 }
 
-/// Declares what of SPV_EXT_cooperative_matrix_maintenance1 is used.
+/// Declares the parts of SPV_EXT_cooperative_matrix_maintenance1 that are used.
 fn needed(m: &mut Module) {
     require_extension(m, "SPV_EXT_cooperative_matrix_maintenance1");
     for (op, capability) in BEYOND_CAPABILITIES {
@@ -83,12 +84,12 @@ fn needed(m: &mut Module) {
     }
 }
 
-/// Removes a capability; answers whether it was there.
+/// Removes a capability. Returns true if it was there.
 pub(crate) fn remove_capability(m: &mut Module, capability: Capability) -> bool {
     remove_globals(m, |m, r| m.inst(r).op == Op::Capability && m.inst(r).enumerant(0) == Some(capability)) > 0
 }
 
-/// Removes an extension, and what it declares.
+/// Removes an extension and its capabilities.
 fn remove_with_capabilities(m: &mut Module, extension: &str) {
     capabilities_of(extension).iter().for_each(|c| _ = remove_capability(m, *c));
     remove_extension(m, extension);
@@ -113,7 +114,7 @@ pub(crate) fn unused_functions(m: &mut Module) {
     let mut work = entries;
     for r in m.globals.iter().chain(&m.trailing) {
         let i = m.inst(*r);
-        // What is imported is called from here only.
+        // Imported functions are called from this module only.
         let imports = i.operands.last().map(|o| o.word()) == Some(LinkageType::Import.0);
         if !own(i.op) || i.op == Op::Decorate && i.enumerant(1) == Some(linkage) && !imports {
             work.extend(i.ids());
@@ -133,7 +134,7 @@ pub(crate) fn unused_functions(m: &mut Module) {
     inline::remove(m, &gone);
 }
 
-/// Goes back to logical addressing where no pointer to PhysicalStorageBuffer memory is left.
+/// Restores logical addressing if no pointer to PhysicalStorageBuffer memory is left.
 fn unused_addresses(m: &mut Module) {
     let physical = StorageClass::PhysicalStorageBuffer;
     let pointers = [Op::TypePointer, Op::TypeForwardPointer, Op::TypeUntypedPointerKHR];
@@ -155,11 +156,11 @@ fn unused_addresses(m: &mut Module) {
     remove_extension(m, "SPV_EXT_physical_storage_buffer");
 }
 
-/// Removes types and constants that nothing refers to, with their names and decorations. Any word of an instruction beyond the
-/// grammar may be an id below `bound`: where there are such, only what passes made goes.
+/// Removes unused types and constants, with their names and decorations. Any word of an opaque instruction may be an id
+/// below `bound`: if there are such, only what passes made is removed.
 fn unused_globals(m: &mut Module, bound: u32) {
     let first = if m.all().any(|r| m.inst(r).opaque) { bound } else { 0 };
-    // `WorkgroupSize` is a constant that says something by itself.
+    // `WorkgroupSize` is a constant with an effect of its own.
     let built_in: FxHashSet<Id> = m
         .globals_with(Op::Decorate)
         .map(|r| m.inst(r))
@@ -175,7 +176,7 @@ fn unused_globals(m: &mut Module, bound: u32) {
         (constant && !has_spec_id(m, i.result)) || (i.op.is_type() && i.op != Op::TypeForwardPointer)
     };
     let mentions = |op: Op| matches!(op, Op::Name | Op::MemberName | Op::Decorate | Op::MemberDecorate);
-    // From the last to the first: what only a removed one refers to goes in the same round.
+    // From the last to the first: the operands of a removed one are removed in the same iteration.
     let mut used: FxHashSet<Id> = FxHashSet::default();
     for r in m.functions.iter().flat_map(|f| f.insts()).chain(m.trailing.iter().copied()) {
         let i = m.inst(r);
@@ -184,7 +185,7 @@ fn unused_globals(m: &mut Module, bound: u32) {
     }
     for r in &m.globals {
         let i = m.inst(*r);
-        // A forward declaration goes with its pointer.
+        // A forward declaration is removed with its pointer.
         if !removable(m, *r) && !mentions(i.op) && i.op != Op::TypeForwardPointer {
             used.extend(i.ty);
             used.extend(i.ids());

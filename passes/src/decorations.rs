@@ -1,7 +1,7 @@
-//! What becomes of a decoration of a matrix when the matrix becomes parts: elements, or tiles.
+//! Decides which decorations of a matrix its parts (elements or fragments) keep.
 //!
-//! [`fate`] decides it for every decoration that the grammar knows, for all lowerings. What one does not know may say anything, and is
-//! refused ([`prepare`]). [`take`] has those that operations on the parts get, for whoever makes these.
+//! [`fate`] decides for every decoration that the grammar knows, for all lowerings. An unknown decoration may mean
+//! anything, and is refused ([`prepare`]). [`take`] returns those that operations on the parts get.
 
 use crate::Refusal;
 use coop_ir::decorate::Decorations;
@@ -12,23 +12,24 @@ use coop_ir::spv::Decoration;
 use coop_ir::types::Type;
 use coop_ir::{Id, Module, Op};
 
-/// What becomes of a decoration of a matrix.
+/// The fate of a decoration of a matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// It says how an operation computes: the operations on the parts have it. What computes nothing, or becomes something else than
-    /// operations on its parts (products, reductions), goes without; all that it would say there is left to the implementation.
+    /// It describes how an operation computes: the operations on the parts get it. Operations that compute nothing, or
+    /// become something other than operations on the parts (products, reductions), lose it; the precision of those is
+    /// implementation-defined.
     Operation,
-    /// It says of the whole, or of one access, what does not hold of the parts: it goes.
+    /// It describes the whole, or one access, and does not hold for the parts: it is dropped.
     Dropped,
-    /// It says nothing of values, or nothing about them that changes: it stays with the id.
+    /// It does not describe values, or nothing about them that changes: it stays with the id.
     Kept,
 }
 
-/// What becomes of a decoration. `None`: nobody knows what it says.
+/// Returns the fate of a decoration. `None`: it is unknown.
 pub(crate) fn fate(decoration: Decoration) -> Option<Fate> {
-    // The same invocations need not have the same parts of what is the same as a whole.
+    // A value that is the same for some invocations as a whole need not have the same parts.
     const UNIFORM: [Decoration; 3] = [Decoration::Uniform, Decoration::UniformId, Decoration::NonUniform];
-    // Of the access that a load was.
+    // Decorations of the access of a load.
     const ALIASES: [Decoration; 2] = [Decoration::AliasScopeINTEL, Decoration::NoAliasINTEL];
     const OPERATION: [Decoration; 9] = [
         Decoration::RelaxedPrecision,
@@ -53,7 +54,7 @@ pub(crate) fn fate(decoration: Decoration) -> Option<Fate> {
 /// A decoration with its operands.
 pub(crate) type Decorated = (Decoration, Vec<u32>);
 
-/// Gives each target of a group of decorations its own, drops what does not hold of parts of matrices, and refuses what nobody knows.
+/// Expands decoration groups, drops decorations that do not hold for parts of matrices, and refuses unknown ones.
 pub(crate) fn prepare(m: &mut Module) -> Result<(), Refusal> {
     spell_out_decoration_groups(m);
     let decorations = Decorations::new(m);
@@ -84,7 +85,7 @@ fn is_matrix(m: &Module, ty: Id) -> bool {
     }
 }
 
-/// Takes from the module the decorations that say how operations compute, of the ids that are `wanted`.
+/// Removes the decorations that describe how operations compute, for the `wanted` ids. Returns them by id.
 pub(crate) fn take(m: &mut Module, wanted: &dyn Fn(&Module, Id) -> bool) -> FxHashMap<Id, Vec<Decorated>> {
     let mut out: FxHashMap<Id, Vec<Decorated>> = FxHashMap::default();
     remove_globals(m, |m, r| {
@@ -99,14 +100,15 @@ pub(crate) fn take(m: &mut Module, wanted: &dyn Fn(&Module, Id) -> bool) -> FxHa
     out
 }
 
-/// Decorates an id as another was.
+/// Adds decorations to an id.
 pub(crate) fn give(m: &mut Module, id: Id, decorations: &[Decorated]) {
     for (d, words) in decorations {
         coop_ir::builder::decorate(m, id, *d, words);
     }
 }
 
-/// The bindings of which a module chooses one by an index that differs between invocations, as descriptor set and binding.
+/// Returns the bindings of which a module selects one by an index that differs between invocations, as descriptor set
+/// and binding.
 pub(crate) fn non_uniform(m: &Module) -> FxHashSet<(Option<u32>, Option<u32>)> {
     let decorations = Decorations::new(m);
     let decorated = decorations.ids().filter(|id| decorations.has(*id, Decoration::NonUniform));
@@ -114,8 +116,8 @@ pub(crate) fn non_uniform(m: &Module) -> FxHashSet<(Option<u32>, Option<u32>)> {
     variables.map(|v| (decorations.set(v), decorations.binding(v))).collect()
 }
 
-/// Says NonUniform of every pointer into these bindings that has an index which is no constant: what a lowering makes of an access
-/// chooses by the same index. It is a matter of speed to say it of too many.
+/// Decorates as NonUniform every pointer into these bindings that has a non-constant index: the code of a lowered
+/// access uses the same index. An extra decoration costs speed only.
 pub(crate) fn keep_non_uniform(m: &mut Module, bindings: &FxHashSet<(Option<u32>, Option<u32>)>) {
     if bindings.is_empty() {
         return;
@@ -138,12 +140,12 @@ pub(crate) fn keep_non_uniform(m: &mut Module, bindings: &FxHashSet<(Option<u32>
     new.into_iter().for_each(|id| coop_ir::builder::decorate(m, id, Decoration::NonUniform, &[]));
 }
 
-/// Returns true if an instruction makes a pointer of another one.
+/// Returns true if an instruction derives a pointer from another one.
 fn steps(op: Op) -> bool {
     op.is_typed_access_chain() || op == Op::CopyObject
 }
 
-/// The variable that a pointer leads into.
+/// Returns the variable that a pointer points into.
 fn root(m: &Module, id: Id) -> Option<Id> {
     pointers::root(m, id, steps).filter(|root| m.def_inst(*root).is_some_and(|i| i.op == Op::Variable))
 }
@@ -163,7 +165,7 @@ mod tests {
         };
         assert_eq!(of(Fate::Operation).len(), 9);
         assert_eq!(of(Fate::Dropped), ["Uniform", "UniformId", "NonUniform", "AliasScopeINTEL", "NoAliasINTEL"]);
-        // Whatever is about results of computations by its name is decided on purpose.
+        // Decorations that sound like properties of results have an explicit decision.
         let words = ["FP", "Precision", "Round", "Satur", "Wrap", "Contract", "Conversion", "Denorm"];
         let named = known.iter().filter(|e| words.iter().any(|w| e.name.contains(w)));
         let kept: Vec<&str> = named.filter(|e| fate(Decoration(e.value)) == Some(Fate::Kept)).map(|e| e.name).collect();

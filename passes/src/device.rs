@@ -1,6 +1,6 @@
-//! Whether the device has what a lowering to its matrices needs besides.
+//! Checks that a device supports the capabilities and extensions that a lowering to its matrices adds.
 //!
-//! Asked of what the lowering added only: what the module needs by itself, scalar code needs too.
+//! Only additions of the lowering are checked: scalar code would need the rest too.
 
 use crate::{Options, Refusal, Target};
 use coop_device::{Requirement, spirv_extension};
@@ -8,10 +8,11 @@ use coop_ir::hash::FxHashSet;
 use coop_ir::spv::Capability;
 use coop_ir::{InstRef, Module, Op};
 
-/// Refuses an output with matrices that needs what neither the input does nor the device of the options has.
+/// Refuses an output with matrices that needs a capability or extension that neither the input declares nor the device
+/// supports.
 pub(crate) fn check(input: &Module, output: &Module, options: &Options<'_>) -> Result<(), Refusal> {
     let Some(profile) = options.profile.filter(|_| options.target != Target::Scalar) else { return Ok(()) };
-    // What OpenCL takes is not in the tables.
+    // The tables do not cover OpenCL.
     if output.is_kernel() {
         return Ok(());
     }

@@ -12,10 +12,10 @@
 
 mod together;
 
-use crate::arena::{Arena, Zone};
 use crate::builtins::Builtins;
+use crate::matrix::arena::{Arena, Zone};
+use crate::matrix::lanes;
 use crate::pipeline::PassCx;
-use crate::scalar::lanes;
 use crate::workgroup::Workgroup;
 use crate::{Refusal, cleanup, kernel};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};

@@ -1,7 +1,8 @@
-//! Lowering for one entry point of several.
+//! Keeps one entry point of several.
 //!
-//! The others are dropped, with the functions and the variables that only they use: a pipeline is made of one entry point, and what
-//! is decided once for the module (how many invocations share a matrix, the sizes of shared memory) is decided for that one.
+//! The others are removed, with the functions and variables that only they use: a pipeline has one entry point, and
+//! decisions made once per module (how many invocations share a matrix, the sizes of shared memory) are made for that
+//! one.
 
 use crate::{Refusal, cleanup};
 use coop_ir::decorate::Decorations;
@@ -12,7 +13,7 @@ use coop_ir::spv::StorageClass;
 use coop_ir::uses::Users;
 use coop_ir::{Id, InstRef, Module, Op};
 
-/// Keeps the entry point of that name only.
+/// Keeps only the entry point with a name.
 pub(crate) fn keep_only(m: &mut Module, name: &str) -> Result<(), Refusal> {
     let entries = entry_points(m, &Decorations::new(m));
     let (kept, dropped): (Vec<_>, Vec<_>) = entries.iter().partition(|e| e.name == name);
@@ -39,7 +40,7 @@ pub(crate) fn keep_only(m: &mut Module, name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Removes variables that nothing uses. Those with a binding say what a pipeline layout has, and stay.
+/// Removes unused variables. Those with a binding belong to the pipeline layout, and stay.
 fn unused_variables(m: &mut Module) {
     let of_functions =
         [StorageClass::Input, StorageClass::Output, StorageClass::Private, StorageClass::Workgroup].map(|s| s.0);

@@ -5,10 +5,10 @@
 //! are values where they are only loaded and stored as a whole. Callbacks stay functions: they see elements. Functions that
 //! nothing calls any more are gone.
 //!
-//! A function is first given one return at its outermost level: several returns, or one inside a construct, become
-//! breaks out of a loop that is entered once ([`single_return`]). Its body then stands in place of each call: variables
-//! move to the caller's entry block (their initialisers become stores at the call), ids and labels are fresh, names and
-//! decorations are repeated for them, and what follows the call goes to a new block where the body has several.
+//! A function first gets a single return at its outermost level: several returns, or one inside a construct, become
+//! breaks out of a loop that is entered once ([`single_return`]). Its body then replaces each call: variables move to
+//! the caller's entry block (their initializers become stores at the call), ids and labels are fresh, names and
+//! decorations are copied for them, and the code after the call goes to a new block if the body has several.
 //!
 //! Refuses: recursion.
 
@@ -43,14 +43,14 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Inlines the functions that passes made and that are given pointers which only variable pointers may be: `OpBufferPointerEXT`
-/// and chains of accesses have such results where `SPV_EXT_descriptor_heap` is used.
+/// Inlines functions made by passes that receive pointers which only variable pointers may be: `OpBufferPointerEXT` and
+/// access chains have such results where `SPV_EXT_descriptor_heap` is used.
 pub(crate) fn given_pointers(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     if is_physical(m) {
         return Ok(());
     }
     let mut g = Globals::new(m);
-    // What a function passes on is seen in its caller then.
+    // Pointers that a function passes on are handled in its caller then.
     loop {
         let chosen = functions_given_pointers(m, cx.bound);
         if chosen.is_empty() {
@@ -62,8 +62,9 @@ pub(crate) fn given_pointers(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), 
     Ok(())
 }
 
-/// The functions with ids from `bound` on that a call gives a pointer that is no memory object declaration, where the module
-/// does not declare that such pointers are passed (the universal validation rules of the logical addressing model).
+/// Returns the functions with ids from `bound` on that a call passes a pointer that is not a memory object declaration,
+/// unless the module declares that such pointers are passed (the universal validation rules of the logical addressing
+/// model).
 fn functions_given_pointers(m: &Module, bound: u32) -> FxHashSet<Id> {
     let [any, storage_buffers] =
         [Capability::VariablePointers, Capability::VariablePointersStorageBuffer].map(|c| m.has_capability(c));
@@ -82,7 +83,7 @@ fn functions_given_pointers(m: &Module, bound: u32) -> FxHashSet<Id> {
     calls.filter(|i| i.ids_from(1).any(wrong)).filter_map(|i| i.id(0)).filter(|f| f.get() >= bound).collect()
 }
 
-/// Puts the functions `chosen` in place of their calls, and removes them.
+/// Inlines the functions `chosen`, and removes them.
 fn in_place_of_calls(m: &mut Module, g: &mut Globals, chosen: &FxHashSet<Id>) -> Result<(), Refusal> {
     if chosen.is_empty() {
         return Ok(());
@@ -93,7 +94,7 @@ fn in_place_of_calls(m: &mut Module, g: &mut Globals, chosen: &FxHashSet<Id>) ->
     all.iter().filter(|f| is_chosen(m, **f)).copied().collect::<Vec<_>>().into_iter().for_each(|f| {
         returns::single_return(m, g, f);
     });
-    // What is not only called stays, and calls nothing that goes.
+    // A function with other uses than calls stays, and must not call a removed one.
     let stay = mentioned(m, chosen);
     let callers: Vec<usize> = all
         .into_iter()
@@ -109,12 +110,12 @@ fn is_addressing(m: &Module, ty: Id) -> bool {
     m.def_inst(ty).is_some_and(|i| matches!(i.op, Op::TypeTensorLayoutNV | Op::TypeTensorViewNV))
 }
 
-/// Numbers that addresses are computed from: what they are multiples of is seen only where they are values.
+/// Numbers that addresses are computed from: their divisors are visible only if they are values.
 fn is_part_of_addresses(m: &Module, ty: Id) -> bool {
     m.def_inst(ty).is_some_and(|i| matches!(i.op, Op::TypeInt | Op::TypeBool))
 }
 
-/// Types that are, contain or point to what must not pass through a call.
+/// The types that are, contain or point to a type that must not pass through a call.
 pub(crate) struct Carriers {
     known: FxHashMap<Id, bool>,
     of: Option<Op>,
@@ -125,7 +126,7 @@ impl Carriers {
         Carriers { known: FxHashMap::default(), of: None }
     }
 
-    /// Of one kind of type only.
+    /// Makes the set for one kind of type.
     pub(crate) fn of(op: Op) -> Carriers {
         Carriers { known: FxHashMap::default(), of: Some(op) }
     }
@@ -134,7 +135,7 @@ impl Carriers {
         if let Some(known) = self.known.get(&ty) {
             return *known;
         }
-        // Types that point to themselves contain nothing of the kind that way.
+        // Recursive pointer types do not contain the type by themselves.
         self.known.insert(ty, false);
         let found = match Type::of(m, ty) {
             Some(Type::CoopMat(_)) => self.of.is_none_or(|op| op == Op::TypeCooperativeMatrixKHR),
@@ -151,7 +152,7 @@ impl Carriers {
     }
 }
 
-/// The functions whose signature has a carrier.
+/// Returns the functions whose signature has a carrier.
 fn functions_through(m: &Module) -> FxHashSet<Id> {
     let mut carriers = Carriers::new();
     let mut out = FxHashSet::default();
@@ -193,7 +194,7 @@ fn no_recursion(m: &Module, chosen: &FxHashSet<Id>) -> Result<(), Refusal> {
                 Some(true) => {}
                 None => stack.push((callee, 0)),
                 Some(false) => {
-                    let why = format!("the function {callee} that takes or gives matrices calls itself");
+                    let why = format!("the function {callee} that takes or returns matrices calls itself");
                     return Err(Refusal::new(
                         "refused-recursion",
                         Some(at),
@@ -207,7 +208,7 @@ fn no_recursion(m: &Module, chosen: &FxHashSet<Id>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Those of `chosen` that something mentions beyond notes and calls.
+/// Returns the functions of `chosen` with other uses than calls, names and decorations.
 fn mentioned(m: &Module, chosen: &FxHashSet<Id>) -> FxHashSet<Id> {
     let mut found: FxHashSet<Id> = FxHashSet::default();
     // A function's own debug definition names it too.
@@ -226,7 +227,7 @@ fn mentioned(m: &Module, chosen: &FxHashSet<Id>) -> FxHashSet<Id> {
     found
 }
 
-/// Removes functions with everything in them and all that is said about it.
+/// Removes functions with their bodies, names and decorations.
 pub(crate) fn remove(m: &mut Module, gone: &FxHashSet<Id>) {
     let mut results: FxHashSet<Id> = gone.clone();
     let mut kept = Vec::new();

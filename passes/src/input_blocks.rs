@@ -1,8 +1,9 @@
-//! Built-ins that are members of a block, as variables of their own.
+//! Turns built-ins that are members of a block into variables of their own.
 //!
-//! Vulkan has both: a variable with the decoration BuiltIn, as glslang and slang make them, and a block of which each member
-//! has it, as CubeCL does (seen with 0.11). An interface may hold each built-in once, whichever way, so who adds one must
-//! find it; with this there is but one place to look. The interpreter and the analysis of uniformity know both.
+//! Vulkan allows both: a variable with the decoration BuiltIn, as glslang and slang emit, and a block whose members
+//! have it, as CubeCL emits (seen with 0.11). An interface may have each built-in once, in either form, so a pass that
+//! adds one must find it; after this step there is one form only. The interpreter and the uniformity analysis support
+//! both.
 
 use coop_ir::builder::{Globals, add_global};
 use coop_ir::decorate::Decorations;
@@ -13,12 +14,13 @@ use coop_ir::types::Type;
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-/// Makes a variable of each built-in that is a member of a block which is only loaded, or accessed by member.
+/// Makes a variable for each built-in that is a member of a block which is only loaded, or accessed by member.
 pub(crate) fn take_as_variables(m: &mut Module) {
     blocks(m).iter().for_each(|(variable, members)| split(m, *variable, members));
 }
 
-/// Variables that are blocks of built-ins and only loaded or accessed by member, with the types of the members.
+/// Returns the variables that are blocks of built-ins and only loaded or accessed by member, with the types of the
+/// members.
 fn blocks(m: &Module) -> Vec<(Id, Vec<Id>)> {
     let block = |variable: &InstRef| {
         let inst = m.inst(*variable);
@@ -38,7 +40,7 @@ fn blocks(m: &Module) -> Vec<(Id, Vec<Id>)> {
     };
     let plain = |(variable, _, members): &(Id, Id, Vec<Id>)| {
         m.all().map(|r| m.inst(r)).filter(|i| i.ids().any(|id| id == *variable)).all(|i| match i.op {
-            // What debuggers are told of the block is told of its first member.
+            // Debug information of the block moves to its first member.
             Op::EntryPoint | Op::Load | Op::ExtInst => true,
             op if op.is_member_chain() => {
                 i.id(0) == Some(*variable)
@@ -51,7 +53,7 @@ fn blocks(m: &Module) -> Vec<(Id, Vec<Id>)> {
     found.into_iter().filter(built_in).filter(plain).map(|(variable, _, members)| (variable, members)).collect()
 }
 
-/// The member that an access chain into a struct begins with.
+/// Returns the member that an access chain into a struct selects first.
 fn member(m: &Module, chain: &Inst) -> Option<usize> {
     let index = m.def_inst(chain.id(1)?).filter(|i| i.op == Op::Constant)?;
     Some(index.word(0)? as usize)
@@ -71,7 +73,7 @@ fn split(m: &mut Module, variable: Id, members: &[Id]) {
             id
         })
         .collect();
-    // What is said of the members, save where they lie.
+    // The decorations of the members, except for offsets.
     let said: Vec<Inst> = m
         .globals_with(Op::MemberDecorate)
         .map(|r| m.inst(r))

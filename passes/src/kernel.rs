@@ -1,12 +1,12 @@
-//! Matrices of OpenCL kernels, as those of any module.
+//! Normalizes the matrices of OpenCL kernels.
 //!
 //! Precondition: `private`, `inline`. Effect, in a module of kernels:
 //!
 //! - Matrices are loaded and stored through pointers to their component type. Compilers of kernels count strides in
-//!   components, whatever the pointer points to.
+//! components, whatever the pointee type.
 //!
-//! All else of a kernel stays: its arguments, its pointers (Generic ones too), its control flow, which need not be
-//! structured, and the size of its subgroups.
+//! The rest of a kernel stays: its arguments, its pointers (Generic ones too), its control flow, which need not be
+//! structured, and its subgroup size.
 
 use crate::Refusal;
 use crate::pipeline::PassCx;
@@ -21,7 +21,7 @@ use coop_ir::spv::{AddressingModel, Capability, ExecutionMode, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, string_operands};
 
-/// Returns true if a module is one of kernels.
+/// Returns true if a module has kernels.
 pub(crate) fn is_kernel(m: &Module) -> bool {
     m.is_kernel()
 }
@@ -39,7 +39,7 @@ pub(crate) fn is_wide(m: &Module) -> bool {
     model == Some(AddressingModel::Physical64)
 }
 
-/// The size of subgroups that the kernels of a module ask for, if all that ask for one agree.
+/// Returns the subgroup size that the kernels of a module require, if all that require one agree.
 pub(crate) fn subgroup_size(m: &Module) -> Option<u32> {
     if !is_kernel(m) {
         return None;
@@ -54,14 +54,14 @@ fn modes(m: &Module) -> impl Iterator<Item = InstRef> + '_ {
     m.globals_with(Op::ExecutionMode).filter(move |r| m.inst(*r).word(1) == Some(mode))
 }
 
-/// Lets a kernel run with subgroups of any size: nothing in it depends on that any more.
+/// Removes the required subgroup size of kernels that no longer depend on it.
 pub(crate) fn forget_subgroup_size(m: &mut Module) {
     let gone: Vec<InstRef> = modes(m).collect();
     remove_globals(m, |_, r| gone.contains(&r));
     crate::cleanup::remove_capability(m, Capability::SubgroupDispatch);
 }
 
-/// Declares what the elements of matrices need that the matrices did not: 16-bit floats outside of memory.
+/// Declares the capabilities that elements need and matrices did not: 16-bit floats outside memory.
 pub(crate) fn declare(m: &mut Module) {
     if !is_kernel(m) || !m.has_capability(Capability::Float16Buffer) {
         return;
@@ -74,7 +74,7 @@ pub(crate) fn declare(m: &mut Module) {
     }
 }
 
-/// Gives functions names of their own: LLVM's translator takes two of one name and type for the same, and crashes.
+/// Gives functions unique names: LLVM's translator merges two of one name and type, and crashes.
 pub(crate) fn distinct_names(m: &mut Module) {
     if !is_kernel(m) {
         return;
@@ -94,12 +94,12 @@ pub(crate) fn distinct_names(m: &mut Module) {
     }
 }
 
-/// The most subgroups that a workgroup of kernels without a fixed size can have on a device.
+/// Returns the most subgroups that a workgroup of kernels without a fixed size can have on a device.
 pub(crate) fn most_subgroups(m: &Module, profile: &Profile, subgroup_size: u32) -> Option<u32> {
     is_kernel(m).then(|| profile.limits.max_compute_work_group_invocations.div_ceil(subgroup_size.max(1)))
 }
 
-/// Fixes the size of workgroups, so that a kernel is not run with another.
+/// Fixes the workgroup size, so that a kernel is not run with another.
 fn fix_size(m: &mut Module, size: [u32; 3]) -> Result<(), Refusal> {
     let constants = Constants::new(m, &Specialization::new());
     for entry in entry_points(m, &Decorations::new(m)) {
@@ -112,7 +112,7 @@ fn fix_size(m: &mut Module, size: [u32; 3]) -> Result<(), Refusal> {
         let said = said.values(&constants).map(|c| c.value().unwrap_or(0) as u32);
         if said != size {
             let [said, given] = [said, size].map(|s| s.map(|n| n.to_string()).join("x"));
-            let why = format!("the kernel {} asks for workgroups of {said}, not {given}", entry.name);
+            let why = format!("the kernel {} requires workgroups of {said}, not {given}", entry.name);
             let remedy = "leave --local-size out";
             return Err(Refusal::new("refused-unknown-size", m.def(entry.function), why, remedy));
         }
@@ -136,8 +136,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Says things about matrices as Intel's compiler takes them: access chains to elements begin at the matrix, and integers that
-/// types and layouts are made of, and matrices of zeros, are constants, not nulls.
+/// Rewrites matrices into the form that Intel's compiler accepts: access chains to elements begin at the matrix, and
+/// integers that types and layouts consist of, and matrices of zeros, are constants, not nulls.
 pub(crate) fn spell_out(m: &mut Module, g: &mut Globals) {
     for r in m.globals_with(Op::ConstantNull).collect::<Vec<_>>() {
         let inst = m.inst(r).clone();
@@ -165,7 +165,7 @@ pub(crate) fn spell_out(m: &mut Module, g: &mut Globals) {
     sort_globals(m);
 }
 
-/// The storage class of a chain, and the operand that is an index into a matrix, with the matrix's type.
+/// Returns the storage class of a chain, and the operand that is an index into a matrix, with the matrix's type.
 pub(crate) fn through_matrix(m: &Module, inst: &Inst) -> Option<(StorageClass, usize, Id)> {
     let Type::Pointer { storage, mut pointee } = Type::of(m, m.type_of(inst.id(0)?)?)? else { return None };
     for (at, index) in inst.ids().enumerate().skip(1) {
@@ -186,7 +186,7 @@ pub(crate) fn through_matrix(m: &Module, inst: &Inst) -> Option<(StorageClass, u
     None
 }
 
-/// Makes the pointer of a load or store of a matrix one to the component type.
+/// Replaces the pointer of a load or store of a matrix by one to the component type.
 fn through_component(m: &mut Module, g: &mut Globals, r: InstRef) {
     let inst = m.inst(r);
     let Some(access) = inst.matrix_access().filter(|_| !inst.op.is_nv_matrix_op()) else { return };

@@ -4,10 +4,6 @@
 //! it needs from the pipeline, or with a [`Refusal`] that says why not and what to do. Entry points, bindings, push
 //! constants, workgroup size and the SpecIds that no matrix depends on stay as they were.
 
-pub mod placement;
-
-mod alike;
-mod arena;
 mod bfloat16;
 mod builtins;
 mod capabilities;
@@ -17,23 +13,24 @@ mod device;
 mod dialect;
 mod emulate;
 mod entry;
+mod fold;
 mod inline;
 mod input_blocks;
 mod kernel;
 mod layout;
 mod lengths;
-mod logical;
+mod matrix;
 mod pipeline;
 mod private;
 mod refusals;
 mod report;
-mod scalar;
 mod specialize;
 mod ssa;
 mod subgroups;
 mod tensor;
 mod tidy;
-mod tiles;
+mod to_scalar;
+mod to_tiles;
 mod vulkan;
 mod workgroup;
 

@@ -3,8 +3,8 @@
 use crate::subgroups::Subgroups;
 use crate::{
     Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
-    decorations, device, dialect, emulate, entry, inline, kernel, private, scalar, specialize, subgroups, tensor,
-    tiles, vulkan,
+    decorations, device, dialect, emulate, entry, fold, inline, kernel, private, specialize, subgroups, tensor,
+    to_scalar, to_tiles, vulkan,
 };
 use coop_device::Feature;
 use coop_ir::hash::FxHashSet;
@@ -70,6 +70,13 @@ pub static PASSES: &[Pass] = &[
         run: specialize::run,
     },
     Pass {
+        name: "fold",
+        summary: "decide what constants decide: branches go one way, and what other ways led to is dropped",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: fold::run,
+    },
+    Pass {
         name: "private",
         summary: "make values of what OpenCL kernels keep in private memory, whatever pointers they look at it through",
         targets: Target::ALL,
@@ -122,22 +129,22 @@ pub static PASSES: &[Pass] = &[
         name: "scalar",
         summary: "replace cooperative matrices by arrays of the elements that each invocation owns",
         targets: &[Target::Scalar],
-        leaves_no: scalar::REMOVED,
-        run: scalar::run,
+        leaves_no: to_scalar::REMOVED,
+        run: to_scalar::run,
     },
     Pass {
         name: "tiles",
         summary: "replace cooperative matrices by arrays of those that the device has",
         targets: &[Target::Khr],
-        leaves_no: tiles::REMOVED,
-        run: tiles::run,
+        leaves_no: to_tiles::REMOVED,
+        run: to_tiles::run,
     },
     Pass {
         name: "tiles-ext",
         summary: "as tiles, and leave to the device what SPV_EXT_cooperative_matrix_maintenance1 has it do to one of them",
         targets: &[Target::Ext],
-        leaves_no: tiles::REMOVED_ALWAYS,
-        run: tiles::run,
+        leaves_no: to_tiles::REMOVED_ALWAYS,
+        run: to_tiles::run,
     },
     Pass {
         name: "pointers",

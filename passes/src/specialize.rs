@@ -1,12 +1,13 @@
 //! Gives the constants that matrices depend on their values for good.
 //!
 //! Precondition: none. Effect: scope, rows, columns and use of every matrix type and the layout of every load and
-//! store become constants that can't be specialised, with everything that they are computed from. Other SpecIds stay;
-//! a value given for one of them becomes its default. Refuses: a constant that no value was given for, and one that
+//! store become constants that can't be specialised, with everything that they are computed from. So does a constant that a
+//! value was given for, if it decides a branch ([`fold`]). Other SpecIds stay; a value given for one of them becomes its default. Refuses: a constant that no value was given for, and one that
 //! can't be evaluated.
 
+use crate::fold;
+use crate::matrix::observe;
 use crate::pipeline::PassCx;
-use crate::scalar::observe;
 use crate::{Lanes, Refusal, Target};
 use coop_ir::builder::literal_operands;
 use coop_ir::constant::{Const, Constants, Specialization};
@@ -64,6 +65,9 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
                 pass.freeze(m, id);
             }
         }
+    }
+    for id in fold::deciders(m, &pass.constants) {
+        pass.freeze(m, id);
     }
     pass.apply(m, cx);
     in_proportion(m)

@@ -1,8 +1,8 @@
-//! Variables of functions become values.
+//! Promotes function variables to values.
 //!
-//! [`promote`] replaces `OpVariable`s that are only loaded and stored as a whole by the values that they hold, with
-//! phis where paths meet. [`repair`] mends a function in which an edit of the control flow left uses that their
-//! definitions no longer dominate: through variables, which are then promoted.
+//! [`promote`] replaces `OpVariable`s that are only loaded and stored as a whole by their values, with phis where paths
+//! meet. [`repair`] fixes a function in which an edit of the control flow left uses that their definitions no longer
+//! dominate: it adds variables, which are then promoted.
 
 use coop_ir::builder::Globals;
 use coop_ir::cfg::{Cfg, Frontiers};
@@ -13,8 +13,7 @@ use coop_ir::types::Type;
 use coop_ir::uses::{Users, is_note};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-/// The variables of function `f` for which `wanted` holds of the type they hold, and that are only loaded and stored
-/// as a whole.
+/// Returns the variables of function `f` whose type is `wanted`, and that are only loaded and stored as a whole.
 pub(crate) fn candidates(m: &Module, f: usize, users: &Users, wanted: &dyn Fn(&Module, Id) -> bool) -> Vec<Id> {
     let Some(entry) = m.functions[f].blocks.first() else { return Vec::new() };
     let of_function = entry.insts.iter().map(|r| m.inst(*r)).take_while(|i| {
@@ -38,14 +37,14 @@ fn is_simple(m: &Module, users: &Users, id: Id, pointee: Id) -> bool {
         match i.op {
             Op::Load => i.ty == Some(pointee) && !volatile(i),
             Op::Store => i.accessed() == Some(id) && i.stored() != Some(id) && !volatile(i),
-            // Debug information names variables; it goes with them.
+            // Debug information of variables is removed with them.
             Op::ExtInst => is_debug(m, i),
             op => is_note(op),
         }
     })
 }
 
-/// Returns whether an instruction is an extended one of a set that has no effect.
+/// Returns true if an instruction is an extended one of a set that has no effect.
 pub(crate) fn is_debug(m: &Module, inst: &Inst) -> bool {
     inst.op == Op::ExtInst && ExtSet::of(m, inst) == ExtSet::Note
 }
@@ -74,8 +73,8 @@ pub(crate) fn promote(m: &mut Module, f: usize, variables: &[Id]) {
         place.add_phis(m, &cfg, &frontiers, &mut new_phis);
         place.rename(m, &cfg, &mut map, &mut new_phis);
     }
-    // What a load gave may itself be the load of another variable. A module that is not well formed may store what a later load
-    // gives: then there is no end.
+    // The replacement of a load may be the load of another variable. A module that is not well formed may store the
+    // value of a later load: that is a cycle.
     let end = |mut id: Id| {
         for _ in 0..=map.len() {
             let Some(next) = map.get(&id) else { break };
@@ -104,7 +103,7 @@ struct Place {
     initial: Option<Id>,
     /// In the order of blocks and instructions: the block and what happens.
     events: Vec<(usize, Event)>,
-    /// The phi of a block.
+    /// The phi, by block.
     phis: FxHashMap<usize, Id>,
 }
 
@@ -130,7 +129,7 @@ fn collect_events(m: &Module, f: usize, places: &mut FxHashMap<Id, Place>) {
 }
 
 impl Place {
-    /// Gives a phi to each block where values may meet and a load may see them.
+    /// Adds a phi to each block where values may meet and a load may see them.
     fn add_phis(&mut self, m: &mut Module, cfg: &Cfg, frontiers: &Frontiers, all: &mut Vec<Phi>) {
         let mut loaded_first: Vec<usize> = Vec::new();
         let mut stored: FxHashSet<usize> = FxHashSet::default();
@@ -143,7 +142,7 @@ impl Place {
                 }
             }
         }
-        // Where the variable is live on entry.
+        // The blocks where the variable is live on entry.
         let mut live: FxHashSet<usize> = FxHashSet::default();
         while let Some(b) = loaded_first.pop() {
             if live.insert(b) {
@@ -169,7 +168,7 @@ impl Place {
         }
     }
 
-    /// Finds what each load gives and what comes into each phi.
+    /// Finds the value of each load and the incoming values of each phi.
     fn rename(&self, m: &mut Module, cfg: &Cfg, map: &mut FxHashMap<Id, Id>, phis: &mut [Phi]) {
         let mut events: FxHashMap<usize, Vec<Event>> = FxHashMap::default();
         for (b, e) in &self.events {
@@ -177,7 +176,7 @@ impl Place {
         }
         let mut unset: Option<Id> = None;
         let mut at_end: FxHashMap<usize, Option<Id>> = FxHashMap::default();
-        // Dominators before what they dominate; what is not reached has no value.
+        // Dominators come first; unreachable code has no values.
         let order: Vec<usize> = cfg.rpo().to_vec();
         let unreached = (0..cfg.len()).filter(|b| !cfg.is_reachable(*b));
         for b in order.into_iter().chain(unreached) {
@@ -215,7 +214,7 @@ impl Place {
     }
 }
 
-/// An undefined value of a type, as a global.
+/// Returns an undefined value of a type, as a global.
 pub(crate) fn undef(m: &mut Module, ty: Id) -> Id {
     let existing = m.globals_with(Op::Undef).find(|r| m.inst(*r).ty == Some(ty)).and_then(|r| m.inst(r).result);
     if let Some(id) = existing {
@@ -261,7 +260,7 @@ pub(crate) fn remove_insts(m: &mut Module, f: usize, gone: &FxHashSet<InstRef>) 
     }
 }
 
-/// Removes the names and decorations of ids that are gone.
+/// Removes the names and decorations of removed ids.
 pub(crate) fn forget_notes(m: &mut Module, gone: &FxHashSet<Id>) {
     if gone.is_empty() {
         return;
@@ -284,7 +283,7 @@ pub(crate) fn replace_in(m: &mut Module, f: usize, map: &FxHashMap<Id, Id>) {
     }
 }
 
-/// Puts those phis into their blocks that something uses.
+/// Inserts the phis that have uses into their blocks.
 fn prune_and_insert(m: &mut Module, f: usize, phis: Vec<Phi>) {
     let ids: FxHashSet<Id> = phis.iter().map(|p| p.id).collect();
     let mut needed: FxHashSet<Id> = FxHashSet::default();
@@ -307,7 +306,7 @@ fn prune_and_insert(m: &mut Module, f: usize, phis: Vec<Phi>) {
     }
 }
 
-/// A new variable of function `f`.
+/// Adds a variable to function `f`.
 pub(crate) fn variable(m: &mut Module, g: &mut Globals, f: usize, ty: Id) -> Id {
     let storage = StorageClass::Function;
     let pointer = g.pointer(m, storage, ty);
@@ -319,10 +318,10 @@ pub(crate) fn variable(m: &mut Module, g: &mut Globals, f: usize, ty: Id) -> Id 
     id
 }
 
-/// Makes definitions dominate their uses again in function `f`, where the control flow gained edges on which the
-/// values do not matter. Pointers that access chains make are made again at their uses.
+/// Makes definitions dominate their uses again in function `f`, after an edit added edges on which the values do not
+/// matter. Pointers from access chains are recomputed at their uses.
 pub(crate) fn repair(m: &mut Module, g: &mut Globals, f: usize) {
-    // Each round may uncover operands of access chains that were made again.
+    // Each iteration may find operands of access chains that were recomputed.
     for _ in 0..64 {
         let broken = broken_uses(m, f);
         if broken.is_empty() {
@@ -350,15 +349,15 @@ pub(crate) fn repair(m: &mut Module, g: &mut Globals, f: usize) {
     }
 }
 
-/// A use of a value: by which instruction, in which block; for a phi, the block from which the value comes.
+/// A use of a value: the instruction and its block; for a phi, the predecessor that the value comes from.
 struct Use {
     by: InstRef,
     block: usize,
-    /// The operand of a phi.
+    /// The operand index in a phi.
     incoming: Option<usize>,
 }
 
-/// Uses that their definitions do not dominate, by value.
+/// Returns the uses that their definitions do not dominate, by value.
 fn broken_uses(m: &Module, f: usize) -> Vec<(Id, Vec<Use>)> {
     let cfg = Cfg::new(m, &m.functions[f]);
     let mut def_block: FxHashMap<Id, usize> = FxHashMap::default();

@@ -1,4 +1,4 @@
-//! The subgroup size that the output is made for: who says it, and whether a pipeline can require it.
+//! Chooses the subgroup sizes to lower for, and checks that a pipeline can require the chosen one.
 
 use crate::kernel;
 use crate::report::{SizeSource, SubgroupSize, Warning};
@@ -10,13 +10,13 @@ use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::{InstRef, Module};
 
-/// The refusal of a size.
+/// The id of the refusal of a size.
 const RULE: &str = "refused-subgroup-size";
 
 /// The most invocations of a subgroup of a kernel.
 const MOST_OF_KERNELS: u32 = 1024;
 
-/// What is said about the size of subgroups, before anything is lowered.
+/// The candidate subgroup sizes, before anything is lowered.
 pub(crate) struct Subgroups {
     /// In the order in which to try them; empty if nobody says one.
     pub(crate) sizes: Vec<SubgroupSize>,
@@ -24,8 +24,8 @@ pub(crate) struct Subgroups {
 }
 
 impl Subgroups {
-    /// Who says a size: the kernel, the options, the module by what it was specialised for, the profile. Where nobody needs to
-    /// be believed, `sizes` goes on with the others that the device has.
+    /// Collects the candidates: the kernel's, the options', that of the module's specialization, the profile's. Where
+    /// no source is binding, `sizes` continues with the other sizes of the device.
     pub(crate) fn new(module: &Module, options: &Options<'_>, to_shaders: bool) -> Result<Subgroups, Refusal> {
         let own = kernel::subgroup_size(module);
         if let Some(size) = own
@@ -45,7 +45,8 @@ impl Subgroups {
         let of = |size, source| SubgroupSize { size, source };
         let own = own.map(|size| of(size, SizeSource::Kernel));
         let given = options.subgroup_size.map(|size| of(size, SizeSource::Given));
-        // What a kernel asks for holds: its indices count on it. A shader that it becomes may be asked for otherwise.
+        // The size that a kernel requires is binding: its indices depend on it. A shader made from it may require
+        // another.
         let said = if to_shaders { given.or(own) } else { own.or(given) };
         let sizes = match (said, options.profile) {
             (Some(said), _) => vec![said],
@@ -55,12 +56,12 @@ impl Subgroups {
         Ok(Subgroups { sizes, specialised })
     }
 
-    /// Nothing: what is lowered has nothing to do with subgroups.
+    /// Makes an empty set of candidates, for modules that do not depend on subgroups.
     pub(crate) fn none() -> Subgroups {
         Subgroups { sizes: Vec::new(), specialised: None }
     }
 
-    /// What the one who makes the pipeline has to know of the size that was chosen, if the output depends on it.
+    /// Reports the chosen size and what the pipeline must require, if the output depends on it.
     pub(crate) fn report(&self, chosen: Option<SubgroupSize>, lanes: Lanes, report: &mut Report) {
         let Some(chosen) = chosen.filter(|_| report.required_subgroup_size.is_some() || report.counts_subgroups) else {
             return;
@@ -74,15 +75,15 @@ impl Subgroups {
         let sign =
             self.specialised.as_ref().map(|s| format!("SpecId {} is {}, and the module {}", s.spec_id, s.size, s.sign));
         let remedy =
-            "say the size that the pipeline requires: --subgroup-size N, in the library Options::subgroup_size";
+            "give the size that the pipeline requires: --subgroup-size N, in the library Options::subgroup_size";
         match chosen.source {
             SizeSource::Kernel | SizeSource::Given => {}
             SizeSource::Profile => report.warnings.push(Warning {
                 id: "subgroup-size-assumed",
-                message: format!("{depends}, which is the profile's: nobody said it"),
+                message: format!("{depends}, which is the profile's: no option gives it"),
                 remedy: remedy.to_owned(),
             }),
-            // The device has no other.
+            // The device has no other size.
             SizeSource::SpecializedFor if self.sizes.len() == 1 => {}
             SizeSource::SpecializedFor => report.warnings.push(Warning {
                 id: "subgroup-size-assumed",
@@ -102,8 +103,8 @@ impl Subgroups {
     }
 }
 
-/// The sizes to try on a device: the one that the module is specialised for if the device has it, the device's own, the others
-/// from the largest on.
+/// Returns the sizes to try on a device: the one that the module is specialized for if the device has it, the device's
+/// default, the others from the largest on.
 fn from_profile(profile: &Profile, lanes: Lanes, specialised: Option<&SpecializedFor>) -> Vec<SubgroupSize> {
     let of = |size, source| SubgroupSize { size, source };
     let own = profile.limits.subgroup_size;
@@ -127,7 +128,7 @@ pub(crate) fn check(output: &Module, options: &Options<'_>, report: &Report) -> 
         let why = format!("{} has no subgroups of {size} that a pipeline can require", profile.name);
         return Err(Refusal::new(RULE, None, why, format!("require {}", list(sizes))));
     }
-    // What can be specialised still has the value that was given for it.
+    // Specialization constants have the values that were given for them.
     let constants = Constants::new(output, &options.spec);
     let known = |c: Const| if options.spec_defaults { c.value() } else { c.fixed() };
     for entry in entry_points(output, &Decorations::new(output)) {
@@ -137,7 +138,7 @@ pub(crate) fn check(output: &Module, options: &Options<'_>, report: &Report) -> 
         let at = Some(workgroup.at);
         if !x.is_multiple_of(u64::from(size)) {
             let why = format!(
-                "the output needs full subgroups of {size}, and x of the workgroup size of {}, {x}, is no multiple of that",
+                "the output needs full subgroups of {size}, and x of the workgroup size of {}, {x}, is not a multiple of that",
                 entry.name
             );
             return Err(Refusal::new(
@@ -164,7 +165,7 @@ fn enough_subgroups(profile: &Profile, at: Option<InstRef>, extents: [u64; 3], s
     Err(Refusal::new(RULE, at, why, "require larger subgroups, or make the workgroup smaller"))
 }
 
-/// What to do where x is no multiple of the size of full subgroups.
+/// Returns the remedy if x is not a multiple of the subgroup size.
 fn other_size(x: u64, permitted: Option<&[u32]>) -> String {
     let local = "--lanes local-index needs no full subgroups";
     let divides = |size: &u32| x.is_multiple_of(u64::from(*size));
@@ -178,7 +179,7 @@ fn other_size(x: u64, permitted: Option<&[u32]>) -> String {
     }
 }
 
-/// `--subgroup-size 8, 16 or 32`.
+/// Formats sizes: `--subgroup-size 8, 16 or 32`.
 fn list(sizes: &[u32]) -> String {
     let words: Vec<String> = sizes.iter().map(u32::to_string).collect();
     let text = match words.split_last() {

@@ -1,15 +1,15 @@
-//! Values that are computed twice, or for nothing.
+//! Merges common subexpressions of a block, and removes unused values.
 //!
-//! Lowerings compute addresses where they need them, again and again. Within a block what computes the same is computed
-//! once, and what nobody uses is not. Only arithmetic on integers and truth values, and what takes composites and
-//! pointers apart: instructions that give the same wherever they stand. What is decorated stays.
+//! Lowerings compute addresses where they need them, again and again. Covers arithmetic on integers and Booleans, and
+//! instructions that take composites and pointers apart: their result does not depend on their position. Decorated
+//! instructions stay.
 
 use crate::ssa;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::uses::is_note;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
-/// Removes such instructions from all functions.
+/// Merges and removes instructions in all functions.
 pub(crate) fn run(m: &mut Module) {
     let decorated: FxHashSet<Id> = m
         .globals
@@ -26,7 +26,7 @@ pub(crate) fn run(m: &mut Module) {
     ssa::forget_notes(m, &gone);
 }
 
-/// Leaves one of those that compute the same in a block.
+/// Merges equal instructions of a block.
 fn same(m: &mut Module, f: usize, decorated: &FxHashSet<Id>, gone: &mut FxHashSet<Id>) {
     let mut map: FxHashMap<Id, Id> = FxHashMap::default();
     let mut removed: FxHashSet<InstRef> = FxHashSet::default();
@@ -60,13 +60,13 @@ fn same(m: &mut Module, f: usize, decorated: &FxHashSet<Id>, gone: &mut FxHashSe
     gone.extend(map.into_keys());
 }
 
-/// Removes what nobody uses.
+/// Removes unused instructions.
 fn unused(m: &mut Module, f: usize, decorated: &FxHashSet<Id>, gone: &mut FxHashSet<Id>) {
     let mut uses: FxHashMap<Id, u32> = FxHashMap::default();
     let insts: Vec<InstRef> = m.functions[f].insts().collect();
     insts.iter().flat_map(|r| m.inst(*r).ids()).for_each(|id| *uses.entry(id).or_default() += 1);
     let mut removed: FxHashSet<InstRef> = FxHashSet::default();
-    // Backwards: what uses a value comes behind it, but for phis, which stay.
+    // Backwards: uses come after definitions, except for phis, which stay.
     for r in insts.iter().rev() {
         let i = m.inst(*r);
         let Some(id) = i.result.filter(|id| i.op.is_address_arithmetic() && !i.opaque && !decorated.contains(id))

@@ -1,4 +1,4 @@
-//! The size of the workgroups of a module.
+//! Computes the workgroup sizes of a module.
 
 use crate::Refusal;
 use coop_ir::constant::Constants;
@@ -7,16 +7,16 @@ use coop_ir::entry::{EntryPoint, entry_points};
 use coop_ir::{InstRef, Module};
 use std::collections::BTreeSet;
 
-/// How large the workgroups of a module's entry points are.
+/// The workgroup size of a module's entry points.
 #[derive(Clone, Debug)]
 pub(crate) struct Workgroup {
-    /// Invocations, where those of all entry points are known and the same.
+    /// The number of invocations, if it is known and the same for all entry points.
     pub(crate) invocations: Option<u32>,
-    /// Invocations of the largest, where those of all entry points are known.
+    /// The largest number of invocations, if all are known.
     pub(crate) most: Option<u32>,
-    /// The greatest number that divides x of all of them, where that is known.
+    /// The greatest common divisor of x of all of them, if it is known.
     divides_x: Option<u32>,
-    /// Why `invocations` is not known, and what to do.
+    /// The reason why `invocations` is not known, and the remedy.
     unknown: (String, String),
 }
 
@@ -36,19 +36,19 @@ impl Workgroup {
         }
     }
 
-    /// Returns true if every workgroup is made of full subgroups of that size.
+    /// Returns true if every workgroup consists of full subgroups of a size.
     pub(crate) fn has_full_subgroups(&self, size: u32) -> bool {
         self.divides_x.is_some_and(|x| x.is_multiple_of(size))
     }
 
-    /// The refusal where the number of invocations has to be known, and is not.
+    /// Refuses a module whose number of invocations must be known.
     pub(crate) fn refusal(&self, at: Option<InstRef>) -> Refusal {
         let (why, remedy) = self.unknown.clone();
         Refusal::new("refused-unknown-size", at, why, remedy)
     }
 }
 
-/// Why the number of invocations is not known, or not the same everywhere.
+/// Returns the reason why the number of invocations is not known, or not the same for all entry points.
 fn unknown(entries: &[EntryPoint], constants: &Constants, known: bool) -> (String, String) {
     let [first, ..] = entries else {
         return ("the module has no entry point that says the size of a workgroup".into(), "link it first".into());
@@ -62,15 +62,15 @@ fn unknown(entries: &[EntryPoint], constants: &Constants, known: bool) -> (Strin
     let values: Vec<_> = sizes.flat_map(|s| s.values(constants)).collect();
     let specs: BTreeSet<u32> = values.iter().filter_map(|v| v.specs()).flat_map(|s| s.iter()).collect();
     if specs.is_empty() {
-        let why = "the module does not say the size of the workgroup".to_owned();
+        let why = "the module does not declare the workgroup size".to_owned();
         return (why, "give it a LocalSize; for kernels, --local-size X,Y,Z".to_owned());
     }
     let give: Vec<String> = specs.iter().map(|id| format!("--spec {id}=..")).collect();
-    let why = "the size of the workgroup depends on spec constants that no value was given for".to_owned();
+    let why = "the workgroup size depends on spec constants without a given value".to_owned();
     (why, format!("pass what the pipeline uses: {}; or --spec-defaults", give.join(" ")))
 }
 
-/// `64x2x1`.
+/// Formats a workgroup size: `64x2x1`.
 fn extents(entry: &EntryPoint, constants: &Constants) -> String {
     let values = entry.workgroup_size.map(|s| s.values(constants).map(|v| v.to_string()));
     values.map_or_else(|| "none".to_owned(), |v| v.join("x"))
@@ -83,7 +83,7 @@ fn greatest_divisor(mut a: u32, mut b: u32) -> u32 {
     a
 }
 
-/// The number of invocations of a workgroup of an entry point, where it is known.
+/// Returns the number of invocations of a workgroup of an entry point, if it is known.
 fn invocations(entry: &EntryPoint, constants: &Constants) -> Option<u32> {
     let size = entry.workgroup_size?.values(constants);
     size.iter().try_fold(1u32, |n, s| n.checked_mul(u32::try_from(s.fixed()?).ok()?))

@@ -147,9 +147,9 @@ fn what_is_said_of_rounding_is_reported() {
     (all.vulkan, all.local_size) = (Some(Vulkan::default()), Some([8, 1, 1]));
     let report = lower(&module, &all).unwrap_or_else(|e| panic!("{e}")).report;
     let expected = [
-        "DenormPreserve of 32 bits: what the device does holds",
-        "RoundingModeRTZ of 16 bits: what the device does holds",
-        "conversions rounded by RTP: the device's way holds",
+        "DenormPreserve of 32 bits: the device's default applies",
+        "RoundingModeRTZ of 16 bits: the device's default applies",
+        "conversions rounded by RTP: the device's default applies",
     ];
     assert_eq!(report.approximations, expected);
 }

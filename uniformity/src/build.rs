@@ -28,7 +28,7 @@ use coop_ir::effects::ExtSets;
 use coop_ir::grammar::Op;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::StorageClass;
-use coop_ir::types::Type;
+use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, IdIndex, IdSet, IdTable, Inst, InstRef, Module};
 use smallvec::smallvec;
 
@@ -312,9 +312,9 @@ impl<'a> Builder<'a> {
     fn number_width(&self, mut ty: Id) -> u32 {
         for _ in 0..8 {
             match self.context.module.def_inst(ty) {
-                Some(i) if matches!(i.op, Op::TypeVector | Op::TypeArray) => match i.id(0) {
-                    Some(element) => ty = element,
-                    None => return 0,
+                Some(i) if matches!(i.op, Op::TypeVector | Op::TypeArray) => match Type::of_inst(i) {
+                    Some(Type::Vector { elem, .. } | Type::Array { elem, .. }) => ty = elem,
+                    _ => return 0,
                 },
                 _ => break,
             }
@@ -436,7 +436,7 @@ impl<'a> Builder<'a> {
         if let Some(r) = program.terminator(s) {
             let inst = module.inst(r);
             if matches!(inst.op, Op::BranchConditional | Op::Switch)
-                && let Some(id) = inst.id(0)
+                && let Some(id) = inst.branch_condition()
             {
                 self.graph.conditions[s as usize] = self.operand(id);
             } else if program.out(s).len() > 1 || program.out(s).any(|e| program.edge(e).case == Case::Possible) {
@@ -545,7 +545,7 @@ impl<'a> Builder<'a> {
                         continue;
                     }
                     self.point = from;
-                    let value = program.terminator(from).and_then(|r| module.inst(r).id(0));
+                    let value = program.terminator(from).and_then(|r| module.inst(r).returned());
                     let val = value.map_or(IdValue::None, |id| self.val(id));
                     values.push((e, val));
                 }
@@ -601,14 +601,14 @@ impl<'a> Builder<'a> {
 
 /// Returns the code of a float constant that can't be specialized.
 fn float_constant(module: &Module, inst: &Inst) -> Option<u64> {
-    let ty = module.def_inst(inst.ty?).filter(|t| t.op == Op::TypeFloat)?;
-    // Other encodings are not supported.
-    let plain = ty.word(1).is_none();
-    let value = match (inst.op, ty.word(0)?) {
+    let scalar = types::scalar(module, inst.ty?).filter(|s| s.is_float())?;
+    let value = match (inst.op, scalar) {
         (Op::ConstantNull, _) => 0.0,
-        (Op::Constant, 16) if plain => half_value(inst.word(0)? as u16),
-        (Op::Constant, 32) if plain => f64::from(f32::from_bits(inst.word(0)?)),
-        (Op::Constant, 64) if plain => f64::from_bits(u64::from(inst.word(0)?) | u64::from(inst.word(1)?) << 32),
+        (Op::Constant, Scalar::Float { width: 16 }) => half_value(inst.literal()? as u16),
+        (Op::Constant, Scalar::Float { width: 32 }) => f64::from(f32::from_bits(inst.literal()?)),
+        (Op::Constant, Scalar::Float { width: 64 }) => {
+            f64::from_bits(u64::from(inst.literal()?) | u64::from(inst.word(1)?) << 32)
+        }
         _ => return None,
     };
     float_code(value)

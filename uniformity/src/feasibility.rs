@@ -320,7 +320,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         let op = node.inst.map(|r| self.solution.program.module.inst(r).op);
         match node.kind {
             Kind::Undef | Kind::Fixed => true,
-            Kind::Max => !op.is_some_and(is_conversion) && op != Some(Op::GroupNonUniformBallotBitCount),
+            Kind::Max => !op.is_some_and(Op::is_int_float_conversion) && op != Some(Op::GroupNonUniformBallotBitCount),
             Kind::Load { .. } => self.place(n).is_none(),
             Kind::Fold(_) | Kind::Pick | Kind::Phi | Kind::Group(_) => false,
         }
@@ -330,21 +330,21 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
     fn place(&self, n: u32) -> Option<(Id, SmallVec<[Index; 2]>)> {
         let (solution, module) = (self.solution, self.solution.program.module);
         let inst = module.inst(node(solution, n).inst?);
-        let pointer = inst.id(0).filter(|_| inst.op == Op::Load)?;
+        let pointer = inst.accessed().filter(|_| inst.op == Op::Load)?;
         let chain = module.def_inst(pointer)?;
         let (address, _) = solution.graph.operands(n).next()?;
         if !chain.op.is_typed_access_chain() {
             let plain = matches!(chain.op, Op::Variable | Op::FunctionParameter);
             return plain.then(|| (pointer, SmallVec::new()));
         }
-        let base = chain.id(0)?;
+        let base = chain.access_chain()?.base;
         module.def_inst(base).filter(|i| matches!(i.op, Op::Variable | Op::FunctionParameter))?;
         let mut nodes = solution.graph.operands(address).map(|(op, _)| op);
         let mut indices = SmallVec::new();
         for id in chain.ids_from(1) {
             let constant = module.def_inst(id).filter(|i| i.op.is_constant());
             indices.push(match constant {
-                Some(c) => Index::Constant(u64::from(c.word(0)?)),
+                Some(c) => Index::Constant(u64::from(c.literal()?)),
                 None => Index::Node(nodes.next()?),
             });
         }
@@ -555,8 +555,4 @@ fn node<'g>(solution: &'g Solution, n: u32) -> &'g super::value_graph::Node {
 fn raise(uniformity: &mut FxHashMap<InstRef, Uniformity>, at: InstRef, to: Uniformity) {
     let slot = uniformity.entry(at).or_insert(to);
     *slot = (*slot).max(to);
-}
-
-fn is_conversion(op: Op) -> bool {
-    matches!(op, Op::ConvertUToF | Op::ConvertSToF | Op::ConvertFToU | Op::ConvertFToS)
 }

@@ -5,9 +5,9 @@ use super::shape::{Fold, Shape};
 use super::value_graph::{Check, Group, IdValue, Kind, List};
 use super::{Assumptions, Uniformity};
 use coop_ir::effects::{ExtPointer, ExtSet};
-use coop_ir::grammar::{ExecutionScope, GroupOp, Op};
-use coop_ir::spv::{CooperativeMatrixReduce as Reduce, GroupOperation};
-use coop_ir::types::{self, Type, natural_size};
+use coop_ir::grammar::{GroupOp, Op};
+use coop_ir::spv::{CooperativeMatrixReduce as Reduce, GlslStd450, GroupOperation, OpenClStd};
+use coop_ir::types::{self, Scalar, Type, natural_size};
 use coop_ir::{Id, Inst, InstRef};
 use smallvec::SmallVec;
 
@@ -45,7 +45,7 @@ impl Builder<'_> {
             Op::Variable | Op::UntypedVariableKHR => self.local_variable(inst),
             Op::Phi => self.phi(inst, at),
             Op::Load => {
-                let Some(pointer) = inst.id(0) else { return };
+                let Some(pointer) = inst.accessed() else { return };
                 let val = self.load(pointer, at, inst.ty);
                 self.set(inst.result, val);
             }
@@ -55,12 +55,12 @@ impl Builder<'_> {
                 self.store(pointer, val, at);
             }
             Op::CopyMemory => {
-                let (Some(to), Some(from)) = (inst.id(0), inst.id(1)) else { return };
+                let Some((to, from)) = inst.copied() else { return };
                 let val = self.load(from, at, None);
                 self.store(to, val, at);
             }
             Op::CopyMemorySized => {
-                let (Some(to), Some(from)) = (inst.id(0), inst.id(1)) else { return };
+                let Some((to, from)) = inst.copied() else { return };
                 let val = if self.copies_all(inst) {
                     self.load(from, at, None)
                 } else {
@@ -96,7 +96,8 @@ impl Builder<'_> {
     fn is_needed(&self, inst: &Inst) -> bool {
         let Some(needed) = self.context.needed else { return true };
         match inst.op {
-            Op::Store | Op::CopyMemory | Op::CopyMemorySized => inst.id(0).is_some_and(|id| needed.contains(id)),
+            Op::Store => inst.accessed().is_some_and(|id| needed.contains(id)),
+            Op::CopyMemory | Op::CopyMemorySized => inst.copied().is_some_and(|(to, _)| needed.contains(to)),
             // These may write more than their result.
             Op::FunctionCall => true,
             Op::ExtInst => inst.result.into_iter().chain(inst.ids_from(2)).any(|id| needed.contains(id)),
@@ -108,13 +109,14 @@ impl Builder<'_> {
     /// Returns true if a copy of bytes covers all that its target points to.
     fn copies_all(&self, inst: &Inst) -> bool {
         let BuildContext { module, constants, .. } = self.context;
-        let pointee = |id: Option<Id>| match Type::of(module, module.type_of(id?)?)? {
+        let Some((to, from)) = inst.copied() else { return false };
+        let pointee = |id: Id| match Type::of(module, module.type_of(id)?)? {
             Type::Pointer { pointee, .. } => Some(pointee),
             _ => None,
         };
-        let (to, bytes) = (pointee(inst.id(0)), inst.id(2).and_then(|id| constants.get(id).value()));
+        let (to, bytes) = (pointee(to), inst.id(2).and_then(|id| constants.get(id).value()));
         let size = to.and_then(|ty| natural_size(module, constants, ty)).map(|(size, _)| size);
-        to.is_some() && to == pointee(inst.id(1)) && size.is_some() && size == bytes
+        to.is_some() && to == pointee(from) && size.is_some() && size == bytes
     }
 
     /// Handles a call that is not followed: the program inlines the others.
@@ -122,7 +124,7 @@ impl Builder<'_> {
         if self.is_followed(at) {
             return;
         }
-        let callee = inst.id(0).and_then(|id| self.context.program.calls.function(id));
+        let callee = inst.callee().and_then(|id| self.context.program.calls.function(id));
         if let Some(summary) = callee.and_then(|f| self.context.program.summaries[f]) {
             let mut ops = List::new();
             for id in inst.ids_from(1) {
@@ -173,7 +175,7 @@ impl Builder<'_> {
             widths.push(ty.map_or(0, |t| self.context.layouts.width(t)));
         }
         let known = !reads && matches!(set, ExtSet::Glsl | ExtSet::OpenCl);
-        let fold = if set == ExtSet::Glsl { Some(number) } else { of_opencl(number) };
+        let fold = if set == ExtSet::Glsl { Some(GlslStd450(number)) } else { of_opencl(OpenClStd(number)) };
         let ty_width = inst.ty.map_or(0, |t| self.context.layouts.width(t));
         let n = if !known {
             self.fixed(Uniformity::Divergent, Some(at))
@@ -257,9 +259,7 @@ impl Builder<'_> {
     }
 
     fn grouped(&mut self, at: InstRef, inst: &Inst, g: Group, ty: Id) {
-        let scoped = matches!(inst.op.execution_scope(), Some(ExecutionScope::Operand(_)));
-        let scope = inst.id(0).filter(|_| scoped);
-        let scope = scope.and_then(|s| self.context.constants.get(s).value());
+        let scope = inst.scope_operand().and_then(|s| self.context.constants.get(s).value());
         let g = match (g, scope) {
             (Group::Same(_), Some(2)) => Group::Same(Uniformity::Workgroup),
             (Group::Keeps(_), Some(2)) => Group::Keeps(Uniformity::Workgroup),
@@ -290,8 +290,7 @@ impl Builder<'_> {
     fn pure(&mut self, at: InstRef, inst: &Inst, ty: Id) {
         let module = self.context.module;
         let (leaves, w) = self.context.layouts.components(ty);
-        let by_component = matches!(inst.op.0, 109..=119 | 124 | 126..=141 | 164..=191 | 194..=205);
-        if self.context.layouts.storage(ty).is_some() || !by_component {
+        if self.context.layouts.storage(ty).is_some() || !inst.op.is_componentwise() {
             return self.plain(at, inst, ty, Kind::Max);
         }
         // True if operands are integers, each with as many leaves as the result, or with one.
@@ -299,8 +298,8 @@ impl Builder<'_> {
             let (n, width) = self.context.layouts.components(t);
             (n == leaves || n == 1) && width > 0
         };
-        let single = module.def_inst(ty).is_some_and(|t| t.word(0) == Some(32) && t.word(1).is_none());
-        if inst.op == Op::Bitcast && self.context.layouts.is_float(ty) && single {
+        let single = types::scalar(module, ty) == Some(Scalar::Float { width: 32 });
+        if inst.op == Op::Bitcast && single {
             return self.plain(at, inst, ty, Kind::Fold(Fold::Float));
         }
         if inst.op == Op::Select && self.context.layouts.is_float(ty) {
@@ -493,15 +492,14 @@ fn types_only(op: Op) -> bool {
 }
 
 /// Returns the instruction of GLSL.std.450 that computes the same as an integer instruction of OpenCL.std.
-fn of_opencl(number: u32) -> Option<u32> {
-    Some(match number {
-        // s_clamp, u_clamp, s_max, u_max, s_min, u_min.
-        149 => 45,
-        150 => 44,
-        156 => 42,
-        157 => 41,
-        158 => 39,
-        159 => 38,
+fn of_opencl(inst: OpenClStd) -> Option<GlslStd450> {
+    Some(match inst {
+        OpenClStd::s_clamp => GlslStd450::SClamp,
+        OpenClStd::u_clamp => GlslStd450::UClamp,
+        OpenClStd::s_max => GlslStd450::SMax,
+        OpenClStd::u_max => GlslStd450::UMax,
+        OpenClStd::s_min => GlslStd450::SMin,
+        OpenClStd::u_min => GlslStd450::UMin,
         _ => return None,
     })
 }

@@ -533,7 +533,7 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &leaves::LeafLayouts, se
                 continue;
             }
             if inst.op == Op::FunctionCall && i > 0 {
-                let callee = inst.id(0).and_then(|f| calls.function(f)).map(|f| &module.functions[f]);
+                let callee = inst.callee().and_then(|f| calls.function(f)).map(|f| &module.functions[f]);
                 let mut params = callee.iter().flat_map(|f| &f.params).filter_map(|r| {
                     let p = module.inst(*r);
                     (p.op == Op::FunctionParameter).then_some(p.result)?
@@ -580,7 +580,8 @@ fn follows(sets: &ExtSets, inst: &Inst, operand: usize) -> bool {
         // Instructions that read or write objects, and notes. A vector is also written beside the object.
         Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
             let set = sets.of(inst);
-            let does = inst.word(1).zip(operand.checked_sub(2)).and_then(|(number, i)| set.pointer(number, i));
+            let does =
+                inst.ext_instruction().zip(operand.checked_sub(2)).and_then(|(number, i)| set.pointer(number, i));
             set == ExtSet::Note || matches!(does, Some(ExtPointer::Writes | ExtPointer::Reads))
         }
         _ => false,

@@ -18,7 +18,7 @@ use super::memory::{Writes, pointee};
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{ReadAccess, read_access};
 use coop_ir::grammar::Op;
-use coop_ir::spv::{Decoration, StorageClass};
+use coop_ir::spv::{Decoration, MemoryModel, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, Module};
 
@@ -59,12 +59,11 @@ pub(super) struct LoadModes {
 impl LoadModes {
     pub(super) fn new(module: &Module) -> LoadModes {
         let has = |needed: Decoration| {
-            let own = module.globals_with(Op::Decorate).any(|r| module.inst(r).word(1) == Some(needed.0));
-            own || module.globals_with(Op::MemberDecorate).any(|r| module.inst(r).word(2) == Some(needed.0))
+            let own = module.globals_with(Op::Decorate).any(|r| module.inst(r).decorates(needed));
+            own || module.globals_with(Op::MemberDecorate).any(|r| module.inst(r).decorates_member(needed))
         };
-        let model = module.globals_with(Op::MemoryModel).next().and_then(|r| module.inst(r).word(1));
-        // Simple, OpenCL.
-        let private = !matches!(model, Some(0 | 2));
+        let model = module.memory_model().map(|(_, memory)| memory);
+        let private = !matches!(model, Some(MemoryModel::Simple | MemoryModel::OpenCL));
         LoadModes { volatile: has(Decoration::Volatile), coherent: has(Decoration::Coherent), private }
     }
 
@@ -133,13 +132,14 @@ fn is_decorated(module: &Module, decorations: &Decorations, pointer: Id, decorat
         let Some(inst) = module.def_inst(id) else { return true };
         let (base, ty, first) = match inst.op {
             Op::Variable | Op::UntypedVariableKHR | Op::Load | Op::ConvertUToPtr | Op::Bitcast => return false,
-            Op::CopyObject => (inst.id(0), None, 0),
-            op if op.is_member_chain() => (inst.id(0), inst.id(0).and_then(|b| pointed(module, b)), 1),
-            Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
-                (inst.id(0), inst.id(0).and_then(|b| pointed(module, b)), 2)
+            Op::CopyObject => (inst.copy_source(), None, 0),
+            // The elements of an untyped chain are not followed.
+            op if op.is_untyped() && op.is_element_chain() => return true,
+            op => {
+                let Some(chain) = inst.access_chain() else { return true };
+                let ty = chain.data_type.or_else(|| pointed(module, chain.base));
+                (Some(chain.base), ty, chain.first + usize::from(op.is_element_chain()))
             }
-            Op::UntypedAccessChainKHR | Op::UntypedInBoundsAccessChainKHR => (inst.id(1), inst.id(0), 2),
-            _ => return true,
         };
         if ty.is_some_and(|ty| leads_through(module, decorations, ty, inst.ids_from(first), decoration)) {
             return true;

@@ -212,7 +212,8 @@ fn is_buffer_block(module: &Module, decorations: &Decorations, variable: Id) -> 
 
 /// Returns true for barriers at which a whole workgroup waits.
 pub(super) fn is_workgroup_barrier(inst: &Inst, constants: &Constants) -> bool {
-    inst.op == Op::ControlBarrier && inst.id(0).and_then(|s| constants.get(s).value()).is_some_and(|scope| scope <= 2)
+    inst.op == Op::ControlBarrier
+        && inst.scope_operand().and_then(|s| constants.get(s).value()).is_some_and(|scope| scope <= 2)
 }
 
 /// The points that a write of one shared variable reaches without a barrier of the workgroup in between.

@@ -98,14 +98,16 @@ impl<'a> Slicer<'a> {
         }
         module.in_blocks(|r, inst| {
             match inst.op {
-                Op::BranchConditional | Op::Switch => inst.id(0).into_iter().for_each(|id| self.want(id)),
-                Op::Store | Op::CopyMemorySized => self.touch(r, inst.id(0)),
+                Op::BranchConditional | Op::Switch => inst.branch_condition().into_iter().for_each(|id| self.want(id)),
+                Op::Store => self.touch(r, inst.accessed()),
+                Op::CopyMemorySized => self.touch(r, inst.copied().map(|(to, _)| to)),
                 Op::CopyMemory => {
-                    self.touch(r, inst.id(0));
-                    self.touch(r, inst.id(1));
+                    let (to, from) = inst.copied().unzip();
+                    self.touch(r, to);
+                    self.touch(r, from);
                 }
                 Op::FunctionCall => {
-                    let callee = inst.id(0).and_then(|id| self.calls.function(id));
+                    let callee = inst.callee().and_then(|id| self.calls.function(id));
                     callee.into_iter().for_each(|f| self.called.entry(f).or_default().push(r));
                     inst.ids_from(1).for_each(|id| self.touch_pointer(r, id));
                 }
@@ -163,7 +165,7 @@ impl<'a> Slicer<'a> {
                 Op::FunctionCall => self.passed(inst, root),
                 Op::CopyMemory => {
                     self.want_all(inst);
-                    inst.id(1).into_iter().for_each(|id| self.need_contents(id));
+                    inst.copied().into_iter().for_each(|(_, from)| self.need_contents(from));
                 }
                 _ => self.want_all(inst),
             }
@@ -203,7 +205,7 @@ impl<'a> Slicer<'a> {
             Op::FunctionCall => {
                 let pointers: Vec<Id> = inst.ids_from(1).filter(|id| self.is_pointer(*id)).collect();
                 pointers.into_iter().for_each(|id| self.need_contents(id));
-                let callee = inst.id(0).and_then(|id| self.calls.function(id));
+                let callee = inst.callee().and_then(|id| self.calls.function(id));
                 let blocks = callee.map_or(&[][..], |f| &module.functions[f].blocks);
                 let ends = blocks.iter().filter_map(|b| b.insts.last()).map(|r| module.inst(*r));
                 ends.filter(|i| i.op == Op::ReturnValue).for_each(|end| self.want_all(end));
@@ -218,7 +220,7 @@ impl<'a> Slicer<'a> {
 
     /// Handles a call that takes a pointer to needed contents.
     fn passed(&mut self, call: &'a Inst, variable: Id) {
-        let callee = call.id(0).and_then(|id| self.calls.function(id)).map(|f| &self.module.functions[f]);
+        let callee = call.callee().and_then(|id| self.calls.function(id)).map(|f| &self.module.functions[f]);
         let params: Vec<Id> = callee
             .iter()
             .flat_map(|f| &f.params)

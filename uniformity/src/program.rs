@@ -257,7 +257,7 @@ impl<'m> Program<'m> {
                 if inst.op != Op::FunctionCall {
                     continue;
                 }
-                let Some(callee) = inst.id(0).and_then(|id| calls.function(id)) else { continue };
+                let Some(callee) = inst.callee().and_then(|id| calls.function(id)) else { continue };
                 let (params, blocks) = (&self.module.functions[callee].params, &self.module.functions[callee].blocks);
                 if blocks.is_empty() || self.summaries[callee].is_some() {
                     continue;

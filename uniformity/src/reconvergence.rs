@@ -105,9 +105,7 @@ enum Terminates {
 impl Terminates {
     fn of(program: &Program, s: u32) -> Terminates {
         match program.terminator_op(s) {
-            Some(Op::Kill | Op::TerminateInvocation | Op::IgnoreIntersectionKHR | Op::TerminateRayKHR) => {
-                Terminates::All
-            }
+            Some(op) if op.ends_invocation() => Terminates::All,
             Some(Op::Return | Op::ReturnValue) => Terminates::Function,
             _ => Terminates::Nothing,
         }

@@ -16,6 +16,7 @@
 use super::{Assumptions, Uniformity};
 use coop_ir::constant::fold_int;
 use coop_ir::grammar::Op;
+use coop_ir::spv::GlslStd450;
 use std::rc::Rc;
 
 /// The invocations that shapes describe.
@@ -160,7 +161,7 @@ const MOST_CODED: u64 = 1 << 24;
 pub(super) enum Fold {
     Op(Op),
     /// An instruction of GLSL.std.450.
-    Glsl(u32),
+    Glsl(GlslStd450),
     /// The 32-bit float with an integer's bits.
     Float,
 }
@@ -258,13 +259,13 @@ fn one(f: Fold, out: u32, a: &[(u64, u32)]) -> Option<u64> {
             fits.then(|| a[0].0.checked_shr(from as u32).unwrap_or(0) & low)
         }
         (Fold::Op(op), 1 | 2) => fold_int(op, out, a),
-        (Fold::Glsl(38), 2) => Some(a[0].0.min(a[1].0)),
-        (Fold::Glsl(41), 2) => Some(a[0].0.max(a[1].0)),
-        (Fold::Glsl(39), 2) => Some(mask(signed(0).min(signed(1)) as u64)),
-        (Fold::Glsl(42), 2) => Some(mask(signed(0).max(signed(1)) as u64)),
-        (Fold::Glsl(44), 3) if a[1].0 <= a[2].0 => Some(a[0].0.clamp(a[1].0, a[2].0)),
-        (Fold::Glsl(73), 1) if a[0].0 != 0 => Some(u64::from(a[0].0.trailing_zeros())),
-        (Fold::Glsl(75), 1) if a[0].0 != 0 => Some(63 - u64::from(a[0].0.leading_zeros())),
+        (Fold::Glsl(GlslStd450::UMin), 2) => Some(a[0].0.min(a[1].0)),
+        (Fold::Glsl(GlslStd450::UMax), 2) => Some(a[0].0.max(a[1].0)),
+        (Fold::Glsl(GlslStd450::SMin), 2) => Some(mask(signed(0).min(signed(1)) as u64)),
+        (Fold::Glsl(GlslStd450::SMax), 2) => Some(mask(signed(0).max(signed(1)) as u64)),
+        (Fold::Glsl(GlslStd450::UClamp), 3) if a[1].0 <= a[2].0 => Some(a[0].0.clamp(a[1].0, a[2].0)),
+        (Fold::Glsl(GlslStd450::FindILsb), 1) if a[0].0 != 0 => Some(u64::from(a[0].0.trailing_zeros())),
+        (Fold::Glsl(GlslStd450::FindUMsb), 1) if a[0].0 != 0 => Some(63 - u64::from(a[0].0.leading_zeros())),
         _ => None,
     }
 }

@@ -28,7 +28,7 @@ use coop_ir::Id;
 use coop_ir::cfg::{Case, DomTree, Graph as Cfg};
 use coop_ir::effects::ExtSet;
 use coop_ir::grammar::Op;
-use coop_ir::spv::{BuiltIn, GroupOperation, Scope};
+use coop_ir::spv::{BuiltIn, GlslStd450, GroupOperation, OpenClStd, Scope};
 use smallvec::SmallVec;
 
 /// An idempotent operation: combining a value twice is the same as combining it once.
@@ -65,12 +65,14 @@ impl Family {
         // Integer instructions have the numbers of GLSL.std.450 whatever the set.
         let number = match node.kind {
             Kind::Fold(Fold::Glsl(number)) => number,
-            Kind::Max if inst.op.is_ext_inst() && ExtSet::of(program.module, inst) == ExtSet::Glsl => inst.word(1)?,
+            Kind::Max if inst.op.is_ext_inst() && ExtSet::of(program.module, inst) == ExtSet::Glsl => {
+                GlslStd450(inst.ext_instruction()?)
+            }
             Kind::Max if inst.op.is_ext_inst() && ExtSet::of(program.module, inst) == ExtSet::OpenCl => {
                 // fmax, fmin.
-                return match inst.word(1)? {
-                    27 => Some(Family::FMax),
-                    28 => Some(Family::FMin),
+                return match OpenClStd(inst.ext_instruction()?) {
+                    OpenClStd::fmax => Some(Family::FMax),
+                    OpenClStd::fmin => Some(Family::FMin),
                     _ => None,
                 };
             }
@@ -79,13 +81,13 @@ impl Family {
             _ => return None,
         };
         Some(match number {
-            38 => Family::UMin,
-            39 => Family::SMin,
-            41 => Family::UMax,
-            42 => Family::SMax,
+            GlslStd450::UMin => Family::UMin,
+            GlslStd450::SMin => Family::SMin,
+            GlslStd450::UMax => Family::UMax,
+            GlslStd450::SMax => Family::SMax,
             // Including those that treat NaN specially.
-            37 | 79 => Family::FMin,
-            40 | 80 => Family::FMax,
+            GlslStd450::FMin | GlslStd450::NMin => Family::FMin,
+            GlslStd450::FMax | GlslStd450::NMax => Family::FMax,
             _ => return None,
         })
     }
@@ -293,7 +295,7 @@ impl Finder<'_, '_> {
     fn reduction(&self, n: u32, family: Family) -> Option<u32> {
         let node = &self.graph.nodes[n as usize];
         let inst = self.program.module.inst(node.inst?);
-        let scope = inst.id(0).and_then(|s| self.program.module.def_inst(s)).and_then(|s| s.word(0));
+        let scope = inst.scope_operand().and_then(|s| self.program.module.def_inst(s)).and_then(|s| s.literal());
         let votes = matches!(inst.op, Op::GroupNonUniformAll | Op::GroupNonUniformAny);
         let whole = votes || inst.enumerant(1) == Some(GroupOperation::Reduce);
         let fits = matches!(node.kind, Kind::Group(Group::Keeps(_)))
@@ -366,7 +368,7 @@ impl Finder<'_, '_> {
     fn slot_of_read(&self, read: u32) -> Option<Slot> {
         let inst = self.program.module.inst(self.graph.nodes[read as usize].inst?);
         let (address, _) = self.graph.operands(read).next()?;
-        self.slot(inst.id(0)?, address)
+        self.slot(inst.accessed()?, address)
     }
 
     /// Returns the index into a variable: 0 if it has none.
@@ -378,12 +380,12 @@ impl Finder<'_, '_> {
             op if op.is_member_chain() => {}
             _ => return None,
         }
-        let plain = module.def_inst(chain.id(0)?).is_some_and(|i| i.op == Op::Variable);
+        let plain = module.def_inst(chain.access_chain()?.base).is_some_and(|i| i.op == Op::Variable);
         let mut indices = chain.ids_from(1);
         let (Some(index), None, true) = (indices.next(), indices.next(), plain) else { return None };
         let constant = module.def_inst(index).filter(|i| i.op == Op::Constant);
         if let Some(c) = constant {
-            return Some(Slot::Known(u64::from(c.word(0)?)));
+            return Some(Slot::Known(u64::from(c.literal()?)));
         }
         let mut ops = self.graph.operands(self.graph.find(address)).map(|(op, _)| op);
         let only = ops.next()?;
@@ -459,7 +461,7 @@ fn comparison_of(op: Op) -> Option<(bool, bool, bool)> {
 fn shared_variable(program: &Program, graph: &ValueGraph, n: u32) -> Option<Id> {
     let node = &graph.nodes[n as usize];
     let inst = program.module.inst(node.inst.filter(|_| matches!(node.kind, Kind::Load { .. }))?);
-    let variable = super::memory::root(program.module, inst.id(0)?)?;
+    let variable = super::memory::root(program.module, inst.accessed()?)?;
     graph.shared_stores.contains_key(&variable).then_some(variable)
 }
 

@@ -543,7 +543,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         let point = node.point as usize;
         let Some(inst) = node.inst.map(|r| self.program.module.inst(r)) else { return };
         let elects = inst.op == Op::GroupNonUniformElect;
-        let scope = inst.id(0).and_then(|s| self.program.module.def_inst(s)).and_then(|s| s.word(0));
+        let scope = inst.scope_operand().and_then(|s| self.program.module.def_inst(s)).and_then(|s| s.literal());
         let of_subgroup = scope == Some(3) && self.flow.points[point] <= Uniformity::Subgroup;
         if !of_subgroup || !is_computed(inst) || node.width == 0 || node.width > 32 {
             return;

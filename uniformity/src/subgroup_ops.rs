@@ -16,6 +16,50 @@ pub(super) struct ActiveLanes<'a> {
 /// The values of a few invocations.
 type Some64 = SmallVec<[u64; 64]>;
 
+/// A subgroup instruction that can be computed.
+#[derive(Clone, Copy)]
+enum Computation {
+    /// True for the first invocation.
+    Elect,
+    All,
+    Any,
+    /// The operand of another invocation.
+    Read(Source),
+    /// A reduction or a scan with the operation of this opcode.
+    Reduce(Op, GroupOperation),
+}
+
+/// The invocation whose operand is the result.
+#[derive(Clone, Copy)]
+enum Source {
+    First,
+    /// The one with the number of the index operand.
+    Index,
+    Xor,
+    Up,
+    Down,
+}
+
+impl Computation {
+    fn of(inst: &Inst) -> Option<Computation> {
+        Some(match inst.op {
+            Op::GroupNonUniformElect => Computation::Elect,
+            Op::GroupNonUniformAll => Computation::All,
+            Op::GroupNonUniformAny => Computation::Any,
+            Op::GroupNonUniformBroadcastFirst => Computation::Read(Source::First),
+            Op::GroupNonUniformBroadcast | Op::GroupNonUniformShuffle => Computation::Read(Source::Index),
+            Op::GroupNonUniformShuffleXor => Computation::Read(Source::Xor),
+            Op::GroupNonUniformShuffleUp => Computation::Read(Source::Up),
+            Op::GroupNonUniformShuffleDown => Computation::Read(Source::Down),
+            op => {
+                let kind = inst.reduction_kind().filter(|_| reduction(op, 32).is_some())?;
+                let whole = [GroupOperation::Reduce, GroupOperation::InclusiveScan, GroupOperation::ExclusiveScan];
+                Some(Computation::Reduce(op, kind)).filter(|_| whole.contains(&kind))?
+            }
+        })
+    }
+}
+
 impl ActiveLanes<'_> {
     /// Returns the result for one invocation, if it can be computed. `value` returns the operand of an invocation,
     /// `named` is the index operand of this one, `width` the width of the result in bits.
@@ -28,68 +72,48 @@ impl ActiveLanes<'_> {
         mut value: impl FnMut(u32) -> Option<u64>,
     ) -> Option<u64> {
         let first = *self.all.first()?;
-        let mask = |v: u64| if width == 0 || width >= 64 { v } else { v & ((1 << width) - 1) };
+        let mut values = || self.all.iter().map(|l| value(*l)).collect::<Option<Some64>>();
+        match Computation::of(inst)? {
+            Computation::Elect => Some(u64::from(first == lane)),
+            Computation::All => Some(u64::from(values()?.iter().all(|v| *v != 0))),
+            Computation::Any => Some(u64::from(values()?.iter().any(|v| *v != 0))),
+            Computation::Reduce(op, kind) => self.reduce(op, kind, (lane, width), &values()?),
+            Computation::Read(source) => value(self.source(source, first, lane, named)?),
+        }
+    }
+
+    /// Returns the invocation from which one reads, if it is among these.
+    fn source(&self, source: Source, first: u32, lane: u32, named: Option<u64>) -> Option<u32> {
         let begin = lane / self.size * self.size;
-        let other = |to: Option<u64>| {
-            let to = u32::try_from(to?).ok().filter(|o| *o < self.size)?;
-            Some(begin + to).filter(|o| self.all.contains(o))
-        };
         let member = u64::from(lane - begin);
-        let from = match inst.op {
-            Op::GroupNonUniformElect => return Some(u64::from(first == lane)),
-            Op::GroupNonUniformBroadcastFirst => first,
-            Op::GroupNonUniformBroadcast | Op::GroupNonUniformShuffle => other(named)?,
-            Op::GroupNonUniformShuffleXor => other(named.map(|n| member ^ n))?,
-            Op::GroupNonUniformShuffleUp => other(member.checked_sub(named?))?,
-            Op::GroupNonUniformShuffleDown => other(member.checked_add(named?))?,
-            _ => {
-                let operation = inst.word(1);
-                let values: Some64 = self.all.iter().map(|l| value(*l)).collect::<Option<_>>()?;
-                if inst.op == Op::GroupNonUniformAll {
-                    return Some(u64::from(values.iter().all(|v| *v != 0)));
-                } else if inst.op == Op::GroupNonUniformAny {
-                    return Some(u64::from(values.iter().any(|v| *v != 0)));
-                }
-                let (begin, fold) = reduction(inst.op, width)?;
-                let needed = |l: u32| match operation {
-                    Some(0) => Some(true),
-                    Some(1) => Some(l <= lane),
-                    Some(2) => Some(l < lane),
-                    _ => None,
-                };
-                let mut sum = begin;
-                for (l, v) in self.all.iter().zip(&values) {
-                    if needed(*l)? {
-                        sum = mask(fold(sum, *v, width));
-                    }
-                }
-                return Some(sum);
-            }
+        let to = match source {
+            Source::First => return Some(first),
+            Source::Index => named?,
+            Source::Xor => member ^ named?,
+            Source::Up => member.checked_sub(named?)?,
+            Source::Down => member.checked_add(named?)?,
         };
-        value(from)
+        let to = u32::try_from(to).ok().filter(|o| *o < self.size)?;
+        Some(begin + to).filter(|o| self.all.contains(o))
+    }
+
+    /// Returns the result of a reduction or a scan of the invocations' values for one of them.
+    fn reduce(&self, op: Op, kind: GroupOperation, (lane, width): (u32, u32), values: &[u64]) -> Option<u64> {
+        let mask = |v: u64| if width == 0 || width >= 64 { v } else { v & ((1 << width) - 1) };
+        let (identity, fold) = reduction(op, width)?;
+        let includes = |l: u32| match kind {
+            GroupOperation::InclusiveScan => l <= lane,
+            GroupOperation::ExclusiveScan => l < lane,
+            _ => true,
+        };
+        let included = self.all.iter().zip(values).filter(|(l, _)| includes(**l));
+        Some(included.fold(identity, |sum, (_, v)| mask(fold(sum, *v, width))))
     }
 }
 
-/// Returns true if [`ActiveLanes::evaluate`] knows the instruction.
+/// Returns true if [`ActiveLanes::evaluate`] can compute the instruction.
 pub(super) fn is_computed(inst: &Inst) -> bool {
-    let moves = matches!(
-        inst.op,
-        Op::GroupNonUniformElect
-            | Op::GroupNonUniformAll
-            | Op::GroupNonUniformAny
-            | Op::GroupNonUniformBroadcastFirst
-            | Op::GroupNonUniformBroadcast
-            | Op::GroupNonUniformShuffle
-            | Op::GroupNonUniformShuffleXor
-            | Op::GroupNonUniformShuffleUp
-            | Op::GroupNonUniformShuffleDown
-    );
-    moves
-        || reduction(inst.op, 32).is_some()
-            && matches!(
-                inst.enumerant(1),
-                Some(GroupOperation::Reduce | GroupOperation::InclusiveScan | GroupOperation::ExclusiveScan)
-            )
+    Computation::of(inst).is_some()
 }
 
 /// Combines two numbers of a width in bits.

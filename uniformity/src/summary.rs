@@ -89,12 +89,12 @@ impl Summarizer<'_> {
         match inst.op {
             Op::Load => self.read(inst, inst.accessed()?, out),
             Op::Store => {
-                let to = root(self.module, inst.id(0)?)?;
+                let to = root(self.module, inst.accessed()?)?;
                 let own = self.class(to) == Some(StorageClass::Function);
                 own.then_some(())
             }
             Op::FunctionCall => {
-                let callee = self.calls.function(inst.id(0)?)?;
+                let callee = self.calls.function(inst.callee()?)?;
                 let summary = callees[callee]?;
                 // The callee would store through pointers into variables of the caller.
                 out.uniformity = out.uniformity.max(summary.uniformity);

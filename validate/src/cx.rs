@@ -124,8 +124,7 @@ impl<'a> Cx<'a> {
             constants: Constants::new(module, &options.specialization),
             capabilities: Capabilities::new(module),
             env: options.env.unwrap_or_else(|| TargetEnv::of(module)),
-            logical: module.globals_with(Op::MemoryModel).next().and_then(|r| module.inst(r).word(0))
-                == Some(AddressingModel::Logical.0),
+            logical: module.memory_model().is_some_and(|(addressing, _)| addressing == AddressingModel::Logical),
             globals: Vec::new(),
             body: Vec::new(),
             body_starts: Vec::with_capacity(module.functions.len()),
@@ -262,7 +261,7 @@ impl<'a> Cx<'a> {
 
     /// Returns true if the type of the called function has matrices.
     fn takes_matrices(&self, call: &Inst) -> bool {
-        let function = call.id(0).and_then(|f| self.module.def_inst(f)).filter(|f| f.op == Op::Function);
+        let function = call.callee().and_then(|f| self.module.def_inst(f)).filter(|f| f.op == Op::Function);
         let ty = function.and_then(|f| f.function_type()).and_then(|t| self.module.def_inst(t));
         ty.is_some_and(|t| t.ids().any(|o| self.class(o).is_some()))
     }
@@ -353,7 +352,7 @@ impl<'a> Cx<'a> {
 
     /// Returns true if the module declares a capability itself.
     pub(crate) fn declares(&self, capability: Capability) -> bool {
-        self.declared.iter().any(|r| self.inst(*r).word(0) == Some(capability.0))
+        self.declared.iter().any(|r| self.inst(*r).declared_capability() == Some(capability))
     }
 
     /// Returns the instructions of a function that involve matrices, in file order.

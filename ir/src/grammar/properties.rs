@@ -165,6 +165,12 @@ impl Op {
         matches!(self, Op::FConvert | Op::ConvertSToF | Op::ConvertUToF)
     }
 
+    /// Returns true if the instruction converts between integers and floating-point numbers.
+    #[inline]
+    pub fn is_int_float_conversion(self) -> bool {
+        matches!(self, Op::ConvertUToF | Op::ConvertSToF | Op::ConvertFToU | Op::ConvertFToS)
+    }
+
     /// Returns true if the instruction converts between pointers of the Generic class and those of others.
     #[inline]
     pub fn is_pointer_cast(self) -> bool {
@@ -305,6 +311,18 @@ impl Op {
     #[inline]
     pub fn takes_no_pointer(self) -> bool {
         self.is(Properties::TAKES_NO_POINTER)
+    }
+
+    /// Returns true if the instruction computes each component of a vector from the same component of its operands.
+    #[inline]
+    pub fn is_componentwise(self) -> bool {
+        self.is(Properties::COMPONENTWISE)
+    }
+
+    /// Returns true if the instruction ends the invocation that executes it.
+    #[inline]
+    pub fn ends_invocation(self) -> bool {
+        self.is(Properties::ENDS_INVOCATION)
     }
 
     /// Returns true if the instruction may make a pointer with Logical addressing, whatever the capabilities are.

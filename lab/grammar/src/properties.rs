@@ -257,6 +257,10 @@ const PROPERTIES: &[Property] = &[
     ),
     // No operand can be a pointer to a variable.
     ("TAKES_NO_POINTER", &[109..=116, 118..=119, 126..=168, 170..=205, 246..=253]),
+    // What computes each component of a vector from the same component of the operands, for numbers and truth values.
+    ("COMPONENTWISE", &[109..=119, 124..=124, 126..=141, 164..=191, 194..=205]),
+    // What ends the invocation: OpKill, OpTerminateInvocation, OpIgnoreIntersectionKHR, OpTerminateRayKHR.
+    ("ENDS_INVOCATION", &[252..=252, 4416..=4416, 4448..=4449]),
     // What makes pointers with Logical addressing: variables, chains, parameters, copies, texel and buffer pointers.
     ("LOGICAL_POINTER", &[55..=55, 59..=60, 65..=66, 83..=83, 4418..=4420, 5119..=5119, 5398..=5398]),
     // What does so with variable pointers only: null, calls, loads, chains into elements, selections, phis.
@@ -297,7 +301,7 @@ pub(super) fn properties() -> impl Iterator<Item = &'static str> {
 ///
 /// # Panics
 ///
-/// Where the name says what no row does.
+/// If the name implies a property that no row has.
 pub(super) fn bits_of(op: u16, name: &str) -> u32 {
     let has = |p: &Property| p.1.iter().any(|r| r.contains(&op));
     let named = |property: &str| PROPERTIES.iter().any(|p| p.0 == property && has(p));
@@ -375,7 +379,7 @@ const OTHER_OF_GROUPS: [&str; 7] = [
 ///
 /// # Panics
 ///
-/// Where an instruction has the name of one and is none that is known.
+/// If an instruction has the name of a group operation that is not known.
 pub(super) fn group_operation(name: &str) -> Option<&'static str> {
     let rest = name.strip_prefix("GroupNonUniform").or_else(|| name.strip_prefix("Group"));
     let rest = rest.or_else(|| name.strip_prefix("Subgroup"))?;
@@ -391,7 +395,7 @@ pub(super) fn group_operation(name: &str) -> Option<&'static str> {
 ///
 /// # Panics
 ///
-/// Where no row names the opcode, or more than one does.
+/// If no row names the opcode, or more than one does.
 pub(super) fn of(op: u16, name: &str) -> (&'static str, u8) {
     let mut rows = ROWS.iter().filter(|(_, _, ranges)| ranges.iter().any(|r| r.contains(&op)));
     let row = rows.next().unwrap_or_else(|| panic!("properties: no row has opcode {op} (Op{name})"));

@@ -15,19 +15,29 @@ use coop_exec::measure::{Inputs, MeasureOptions};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, RunOptions};
 use coop_ir::Module;
+use coop_lab::engine::{self, Choice};
 use coop_lab::figures::{Contender, Figure, List, Try};
 use coop_passes::{Options, Target};
 
 use coop_cli::args::{MOST_BENCH, MOST_SECONDS, whole};
-use coop_cli::cooprun::execute::tera_operations;
+use coop_cli::cooprun::results::tera_operations;
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::io;
 use coop_cli::{Status, io::FileError};
 
 #[derive(Args, Debug)]
 pub(crate) struct Figures {
-    /// The list (TOML)
+    /// The list (TOML); with --engine the folder of the engine's shaders
     list: PathBuf,
+    /// Measure ggml's pipelines, with the tiles and dispatches that it chooses
+    #[arg(long)]
+    engine: bool,
+    /// With --engine: multiprocessors of the device, by which the engine chooses tiles
+    #[arg(long, value_name = "N", default_value_t = 132)]
+    cores: u32,
+    /// With --engine: operations of a few tiles
+    #[arg(long)]
+    small: bool,
     /// Only figures whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -122,7 +132,9 @@ impl Results {
 
 impl Figures {
     pub(crate) fn run(&self) -> Result<Status, Failure> {
-        let list = List::load(&self.list)?;
+        if !self.engine && self.small {
+            return Err(Failure::Usage("--small is for --engine; a list has its own sizes".to_owned()));
+        }
         for name in &self.column {
             if Column::ALL.iter().all(|column| column.name() != name) {
                 let known = Column::ALL.map(Column::name).join(", ");
@@ -132,6 +144,12 @@ impl Figures {
         let vulkan = self.device.open()?;
         let executor = self.device.executor(&vulkan)?;
         let driver = executor.profile();
+        let list = if self.engine {
+            let subgroup = driver.limits.subgroup_size;
+            engine::list(&self.list, Choice { cores: self.cores, subgroup, small: self.small })
+        } else {
+            List::load(&self.list)?
+        };
         print(&format!("{}, {} {}", driver.device, driver.driver, driver.driver_info));
         let deadline = Instant::now() + Duration::from_secs(self.seconds);
         let mut table = Vec::new();
@@ -139,13 +157,21 @@ impl Figures {
             if !self.only.is_empty() && self.only.iter().all(|text| !figure.name.contains(text.as_str())) {
                 continue;
             }
-            let start = Instant::now();
-            let inputs = Inputs::new(Case::load(&list.folder.join(&figure.case))?)?;
-            print(&format!("{}: inputs made in {:.1} s", figure.name, start.elapsed().as_secs_f64()));
+            let mut inputs: BTreeMap<&Path, Inputs> = BTreeMap::new();
             let mut row = BTreeMap::new();
             for column in Column::ALL {
-                if self.column.is_empty() || self.column.iter().any(|name| name == column.name()) {
-                    row.insert(column, self.measure(&executor, &list, figure, column, &inputs, deadline)?);
+                if !self.column.is_empty() && self.column.iter().all(|name| name != column.name()) {
+                    continue;
+                }
+                let Some(contender) = column.contender(figure) else { continue };
+                let path = figure.case_of(contender);
+                if !inputs.contains_key(path) {
+                    let start = Instant::now();
+                    inputs.insert(path, Inputs::new(list.case(path)?)?);
+                    print(&format!("{}: inputs made in {:.1} s", figure.name, start.elapsed().as_secs_f64()));
+                }
+                if let Some(inputs) = inputs.get(path) {
+                    row.insert(column, self.measure(&executor, &list, figure, column, inputs, deadline)?);
                 }
             }
             table.push((figure.name.as_str(), row));
@@ -182,6 +208,7 @@ impl Figures {
                 }
                 let mut case = one.apply(inputs.case(), figure.grid);
                 case.full_subgroups |= contender.full_subgroups;
+                case.subgroup_size = case.subgroup_size.or(contender.subgroup_size);
                 match self.try_one(executor, &module, column, case, inputs) {
                     Ok(found) => {
                         print(&format!("{line} {}", found.text));
@@ -280,20 +307,28 @@ fn dump(folder: &Path, name: &str, words: &[u32]) -> Result<(), FileError> {
     io::write_bytes(&folder.join(format!("{name}.spv")), &bytes)
 }
 
+/// The geometric mean of numbers above 0, if there are any.
+fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.filter(|v| *v > 0.0).fold((0.0, 0_u32), |(sum, count), v| (sum + v.ln(), count + 1));
+    (count > 0).then(|| (sum / f64::from(count)).exp())
+}
+
 /// The table: the best of each, how much of it the worst try reaches, and what the lowered ones are worth.
 fn render(table: &[(&str, BTreeMap<Column, Results>)]) -> String {
-    let mut text = format!("\n{:<24}", "TFLOP/s, best of tries");
+    let wide = table.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(24);
+    let mut text = format!("\n{:<wide$}", "TFLOP/s, best of tries");
     for column in Column::ALL {
         let _ = write!(text, " {:>10}", column.name());
     }
+    let ratios = [(Column::ToKhr, Column::Khr), (Column::ToScalar, Column::Scalar), (Column::ToKhr, Column::Native)];
     let _ = writeln!(text, " {:>10} {:>10} {:>10}", "to-khr/khr", "to-sc./sc.", "khr/nv2");
     let best = |row: &BTreeMap<Column, Results>, column| row.get(&column).and_then(Results::best).map(|best| best.0);
-    let ratio = |one: Option<f64>, other: Option<f64>| match (one, other) {
-        (Some(one), Some(other)) if other > 0.0 => format!("{:.2}", one / other),
-        _ => "-".to_owned(),
+    let ratio = |row: &BTreeMap<Column, Results>, (one, other)| {
+        Some((best(row, one)?, best(row, other)?)).filter(|(_, other)| *other > 0.0).map(|(one, other)| one / other)
     };
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     for (name, row) in table {
-        let _ = write!(text, "{name:<24}");
+        let _ = write!(text, "{name:<wide$}");
         for column in Column::ALL {
             let cell = match row.get(&column) {
                 None => "".to_owned(),
@@ -305,15 +340,19 @@ fn render(table: &[(&str, BTreeMap<Column, Results>)]) -> String {
             };
             let _ = write!(text, " {cell:>10}");
         }
-        let of = |column| best(row, column);
-        let _ = writeln!(
-            text,
-            " {:>10} {:>10} {:>10}",
-            ratio(of(Column::ToKhr), of(Column::Khr)),
-            ratio(of(Column::ToScalar), of(Column::Scalar)),
-            ratio(of(Column::ToKhr), of(Column::Native)),
-        );
+        ratios.iter().for_each(|pair| _ = write!(text, " {:>10}", number(ratio(row, *pair))));
+        text.push('\n');
     }
+    let _ = write!(text, "{:<wide$}", "geometric mean");
+    for column in Column::ALL {
+        let rates = table.iter().filter_map(|(_, row)| best(row, column));
+        let _ =
+            write!(text, " {:>10}", geometric_mean(rates).map_or_else(|| "-".to_owned(), |mean| format!("{mean:.1}")));
+    }
+    for pair in ratios {
+        let _ = write!(text, " {:>10}", number(geometric_mean(table.iter().filter_map(|(_, row)| ratio(row, pair)))));
+    }
+    text.push('\n');
     text.push('\n');
     for (name, row) in table {
         for (column, results) in row {

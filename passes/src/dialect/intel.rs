@@ -1,20 +1,20 @@
-//! SPV_INTEL_joint_matrix, of shaders and of kernels, in terms of what the realisations of matrices know.
+//! Rewrites SPV_INTEL_joint_matrix, in shaders and in kernels, into KHR and NV2 instructions.
 //!
 //! | instruction | becomes |
 //! |---|---|
-//! | loads and stores that are packed, checked or have offsets | tensor loads and stores ([`super::surface`]) |
+//! | loads and stores that are packed, checked or have offsets | tensor loads and stores ([`super::tensor_form`]) |
 //! | checked construction | an operation on each element, with its row and column |
 //! | coordinates of an element | SPV_EXT_cooperative_matrix_maintenance1's |
-//! | conversions, operand bits of multiplications | bfloat16 of SPV_KHR_bfloat16, roundings ([`super::numbers`]) |
+//! | conversions, operand bits of multiplications | bfloat16 of SPV_KHR_bfloat16, roundings ([`super::float_conversions`]) |
 //! | prefetches, cache controls in shaders | nothing; counted in the report |
 //! | application of a function object | an operation on each element, if somebody says which function is meant |
 //!
-//! What producers do besides: the length of a matrix instead of a type's, a matrix filled with what a pointer points to,
-//! strides in components whatever the pointee.
+//! Also accepts what producers emit beyond the specification: the length of a matrix instead of a type, a matrix filled
+//! with the value behind a pointer, strides that count components whatever the pointee type.
 
-use super::edit::{Edit, malformed, within};
-use super::numbers::{Numbers, load_number};
-use super::surface;
+use super::float_conversions::{Numbers, load_number};
+use super::rewriter::{Rewriter, malformed, within};
+use super::tensor_form;
 use crate::Refusal;
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::pipeline::PassCx;
@@ -25,8 +25,7 @@ use coop_ir::spv::{Capability, Decoration};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
-/// Capabilities that nothing needs afterwards: checked, with offsets, prefetch, packed, invocation, TF32, bfloat16 of
-/// SPV_INTEL_joint_matrix, the conversions, and SPV_ARM_cooperative_matrix_layouts.
+/// Capabilities of the extensions that this pass lowers; no instruction needs them afterwards.
 const CAPABILITIES: [Capability; 10] = [
     Capability::CooperativeMatrixCheckedInstructionsINTEL,
     Capability::CooperativeMatrixOffsetInstructionsINTEL,
@@ -48,15 +47,15 @@ const EXTENSIONS: [&str; 5] = [
     "SPV_ARM_cooperative_matrix_layouts",
 ];
 
-/// CacheControlLoadINTEL and CacheControlStoreINTEL.
+/// The decorations of SPV_INTEL_cache_controls.
 const CACHE_CONTROLS: [Decoration; 2] = [Decoration::CacheControlLoadINTEL, Decoration::CacheControlStoreINTEL];
-/// CacheControlsINTEL.
+/// The capability of those decorations.
 const CACHE_CAPABILITY: Capability = Capability::CacheControlsINTEL;
 
 pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let imports = imports(m);
     let mut pass = Pass { imports, ..Pass::default() };
-    let mut e = Edit::new(m);
+    let mut e = Rewriter::new(m);
     e.each(&mut |e, r| pass.inst(e, r, cx))?;
     let changed = e.changed;
     cx.report.dropped_prefetches += pass.prefetches;
@@ -67,16 +66,16 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
 #[derive(Default)]
 struct Pass {
     numbers: Numbers,
-    /// Functions that other modules have, by name.
+    /// The names of functions imported from other modules.
     imports: FxHashMap<Id, String>,
     /// The functions of checked construction, by component type.
     constructs: FxHashMap<Id, Id>,
-    /// Functions around the one that is applied, by the type of the function object and the component type.
+    /// The per-element wrappers of the applied function, by the type of the function object and the component type.
     applied: FxHashMap<(Id, Id), Id>,
     prefetches: u32,
 }
 
-/// Functions whose bodies are in other modules.
+/// Returns the functions whose bodies are in other modules, with their names.
 fn imports(m: &Module) -> FxHashMap<Id, String> {
     let empty: FxHashSet<Id> =
         m.functions.iter().filter(|f| f.blocks.is_empty()).filter_map(|f| m.inst(f.def).result).collect();
@@ -86,8 +85,8 @@ fn imports(m: &Module) -> FxHashMap<Id, String> {
 }
 
 impl Pass {
-    /// Answers whether the instruction stays.
-    fn inst(&mut self, e: &mut Edit<'_>, r: InstRef, cx: &mut PassCx<'_>) -> Result<bool, Refusal> {
+    /// Rewrites an instruction. Returns true if it stays.
+    fn inst(&mut self, e: &mut Rewriter<'_>, r: InstRef, cx: &mut PassCx<'_>) -> Result<bool, Refusal> {
         match e.m.inst(r).op {
             Op::CooperativeMatrixLoadKHR
             | Op::CooperativeMatrixStoreKHR
@@ -95,13 +94,13 @@ impl Pass {
             | Op::CooperativeMatrixStoreCheckedINTEL
             | Op::CooperativeMatrixLoadOffsetINTEL
             | Op::CooperativeMatrixStoreOffsetINTEL => {
-                surface::access(e, r, cx.options.checked)?;
+                tensor_form::access(e, r, cx.options.checked)?;
             }
             Op::CooperativeMatrixConstructCheckedINTEL => self.construct_checked(e, r)?,
             Op::CooperativeMatrixGetElementCoordINTEL => {
                 let inst = e.m.inst(r);
                 let (Some(matrix), Some(index)) = (inst.id(0), inst.id(1)) else {
-                    return malformed(r, "a coordinate of nothing");
+                    return malformed(r, "the operands don't fit the instruction");
                 };
                 let index = e.word(r, index)?;
                 e.replace(r, Op::CooperativeMatrixGetCoordinateEXT, [matrix, index].map(Operand::Id));
@@ -128,7 +127,7 @@ impl Pass {
         Ok(true)
     }
 
-    fn construct_checked(&mut self, e: &mut Edit<'_>, r: InstRef) -> Result<(), Refusal> {
+    fn construct_checked(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
         let shape = e.shape_of_type(r, inst.ty)?;
         let ids: Vec<Id> = inst.ids().collect();
@@ -140,7 +139,7 @@ impl Pass {
             extras.push(e.word(r, id)?);
         }
         for id in [height, width] {
-            extras.push(surface::extent(e, r, id)?);
+            extras.push(tensor_form::extent(e, r, id)?);
         }
         for extra in &mut extras {
             *extra = unsigned(e, *extra);
@@ -159,14 +158,14 @@ impl Pass {
         Ok(())
     }
 
-    fn apply(&mut self, e: &mut Edit<'_>, r: InstRef, cx: &PassCx<'_>) -> Result<(), Refusal> {
+    fn apply(&mut self, e: &mut Rewriter<'_>, r: InstRef, cx: &PassCx<'_>) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
         let (Some(object), Some(matrix)) = (inst.id(0), inst.id(1)) else {
             return malformed(r, "the operands don't fit the instruction");
         };
         let Some(name) = &cx.options.apply_function else {
-            let why = "OpCooperativeMatrixApplyFunctionINTEL names no function: its object says which one in a way that is not specified";
-            let remedy = "name the function that is meant with --apply-function NAME";
+            let why = "OpCooperativeMatrixApplyFunctionINTEL does not name its function: how the function object identifies it is not specified";
+            let remedy = "name the function with --apply-function NAME";
             return Err(Refusal::new("refused-apply-function", Some(r), why, remedy));
         };
         let shape = e.shape(r, matrix)?;
@@ -190,15 +189,15 @@ impl Pass {
     }
 }
 
-/// A 32-bit integer without sign.
-fn unsigned(e: &mut Edit<'_>, id: Id) -> Id {
+/// Casts a 32-bit integer to unsigned.
+fn unsigned(e: &mut Rewriter<'_>, id: Id) -> Id {
     let word = e.g.uint(e.m, 32);
     if e.m.type_of(id) == Some(word) { id } else { e.ids(Op::Bitcast, word, &[id]) }
 }
 
-/// The function that gives each element of a checked construction: from row, column, the element that there is, the two
-/// offsets, height, width, and the value.
-fn construct_element(e: &mut Edit<'_>, component: Id) -> Id {
+/// Makes the function that returns each element of a checked construction. Its parameters are row, column, the current
+/// element, the two offsets, height, width, and the value.
+fn construct_element(e: &mut Rewriter<'_>, component: Id) -> Id {
     let word = e.g.uint(e.m, 32);
     let params = [word, word, component, word, word, word, word, component];
     let mut b = e.function("coop_construct_checked", component, &params);
@@ -211,9 +210,9 @@ fn construct_element(e: &mut Edit<'_>, component: Id) -> Id {
     b.finish(Some(value))
 }
 
-/// A function for each element around the one that the user names: `f(object, element)` or `f(object, element, row,
+/// Makes a per-element function that calls the one the user names: `f(object, element)` or `f(object, element, row,
 /// column)`.
-fn around(e: &mut Edit<'_>, r: InstRef, name: &str, (object, component): (Id, Id)) -> Result<Id, Refusal> {
+fn around(e: &mut Rewriter<'_>, r: InstRef, name: &str, (object, component): (Id, Id)) -> Result<Id, Refusal> {
     let refuse = |why: String| {
         let remedy = "give the name of a function that takes the object, the element, and maybe row and column";
         Err(Refusal::new("refused-apply-function", Some(r), why, remedy))
@@ -230,7 +229,7 @@ fn around(e: &mut Edit<'_>, r: InstRef, name: &str, (object, component): (Id, Id
         && params[0] == object
         && params[2..].iter().all(integer);
     if !fits {
-        return refuse(format!("the function {name} does not take the object and an element and give an element"));
+        return refuse(format!("the function {name} does not take the object and an element and return an element"));
     }
     let word = e.g.uint(e.m, 32);
     let mut b = e.function("coop_apply", component, &[word, word, component, object]);
@@ -248,7 +247,7 @@ fn around(e: &mut Edit<'_>, r: InstRef, name: &str, (object, component): (Id, Id
     Ok(b.finish(Some(value)))
 }
 
-/// The function with a name, which linkage or debug information gives.
+/// Returns the function with a name that a linkage decoration or debug information gives.
 fn named_function(m: &Module, name: &str) -> Option<Id> {
     let linkage = Decoration::LinkageAttributes;
     let bodies: FxHashSet<Id> =
@@ -265,8 +264,8 @@ fn named_function(m: &Module, name: &str) -> Option<Id> {
     m.globals.iter().find_map(|r| of(*r))
 }
 
-/// The length of a matrix is that of its type, and a number of 32 bits.
-fn length(e: &mut Edit<'_>, r: InstRef) {
+/// Rewrites the length of a matrix into the 32-bit length of its type.
+fn length(e: &mut Rewriter<'_>, r: InstRef) {
     let inst = e.m.inst(r).clone();
     let Some(mut of) = inst.id(0) else { return };
     if let Some(ty) = e.m.type_of(of) {
@@ -285,16 +284,16 @@ fn length(e: &mut Edit<'_>, r: InstRef) {
     }
 }
 
-/// A matrix that is filled with what a pointer points to.
-fn fill(e: &mut Edit<'_>, r: InstRef) -> Result<(), Refusal> {
+/// Rewrites a matrix that is filled with the value behind a pointer.
+fn fill(e: &mut Rewriter<'_>, r: InstRef) -> Result<(), Refusal> {
     let inst = e.m.inst(r);
     let (Some(ty), Some(value), 1) = (inst.ty, inst.id(0), inst.operands.len()) else { return Ok(()) };
     let Some(matrix) = types::coop_mat(e.m, ty) else { return Ok(()) };
     if e.pointee(value).is_none() {
         return Ok(());
     }
-    let Some((number, depth)) = surface::number_behind(e, value) else {
-        return malformed(r, "a matrix is filled with what is no number");
+    let Some((number, depth)) = tensor_form::number_behind(e, value) else {
+        return malformed(r, "a matrix is filled with a value that is not a number");
     };
     let loaded = load_number(e, value, number, depth);
     let width = |ty: Id| types::scalar(e.m, ty).map(Scalar::width);
@@ -307,7 +306,7 @@ fn fill(e: &mut Edit<'_>, r: InstRef) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Takes away what nothing needs any more.
+/// Removes extensions, capabilities and decorations that are no longer needed.
 fn finish(m: &mut Module, cx: &mut PassCx<'_>, changed: bool) {
     let mut declared = false;
     for c in CAPABILITIES {
@@ -315,7 +314,7 @@ fn finish(m: &mut Module, cx: &mut PassCx<'_>, changed: bool) {
     }
     EXTENSIONS.iter().for_each(|e| remove_extension(m, e));
     if declared && m.globals_with(Op::TypeCooperativeMatrixKHR).next().is_some() {
-        // Some of them implied it.
+        // Some of the removed capabilities implied it.
         require_capability(m, Capability::CooperativeMatrixKHR);
         require_extension(m, "SPV_KHR_cooperative_matrix");
     }

@@ -1,31 +1,33 @@
-//! Other extensions' matrices and instructions in terms of what the realisations of matrices know.
+//! Rewrites matrices and instructions of other dialects into KHR and NV2 instructions.
 //!
-//! Precondition: `inline`. Effect: matrices are those of SPV_KHR_cooperative_matrix. What KHR does not have is said with
-//! instructions of SPV_NV_cooperative_matrix2, SPV_NV_tensor_addressing and SPV_EXT_cooperative_matrix_maintenance1, or
-//! with bit casts of matrices; the passes that follow take them away. So the output of this pass by itself need not be
-//! SPIR-V that anybody accepts.
+//! Precondition: `inline`. Effect: all matrices are those of SPV_KHR_cooperative_matrix. Operations that KHR lacks are
+//! expressed by instructions of SPV_NV_cooperative_matrix2, SPV_NV_tensor_addressing and
+//! SPV_EXT_cooperative_matrix_maintenance1, or by bit casts of matrices; the passes that follow lower them. So the
+//! output of this pass alone need not be valid SPIR-V.
 //!
-//! [`nv1`] has SPV_NV_cooperative_matrix, whose types don't say what a matrix is used for; [`int4`] SPV_INTEL_int4; [`intel`] SPV_INTEL_joint_matrix, of
-//! shaders and kernels; [`surface`] loads and stores by layouts, offsets and bounds, of Intel and of
-//! SPV_ARM_cooperative_matrix_layouts; [`numbers`] bfloat16 and tf32; [`retype`] makes matrices of bfloat16 in integers such
-//! of bfloat16 where matrices stay, [`widen`] of f32 where a device multiplies only those; [`qcom`] has SPV_QCOM_cooperative_matrix_conversion; [`padded`] gives all accesses memory whose arrays have no padding.
+//! [`nv_cooperative_matrix`] lowers SPV_NV_cooperative_matrix, whose types do not state the use of a matrix; [`int4`]
+//! SPV_INTEL_int4; [`intel`] SPV_INTEL_joint_matrix in shaders and kernels; [`tensor_form`] loads and stores with
+//! layouts, offsets and bounds of Intel and of SPV_ARM_cooperative_matrix_layouts; [`float_conversions`] bfloat16 and
+//! tf32. [`bfloat16_matrices`] turns matrices of integers that hold bfloat16 into matrices of bfloat16 where matrices
+//! stay, [`bfloat16_as_f32`] into matrices of f32 where a device multiplies only those. [`qcom`] lowers
+//! SPV_QCOM_cooperative_matrix_conversion; [`padded_arrays`] gives accesses memory whose arrays have no padding.
 
-mod edit;
+mod bfloat16_as_f32;
+mod bfloat16_matrices;
+mod float_conversions;
 mod int4;
 mod intel;
-mod numbers;
-mod nv1;
-mod padded;
+mod nv_cooperative_matrix;
+mod padded_arrays;
 mod qcom;
-mod retype;
-mod surface;
-mod widen;
+mod rewriter;
+mod tensor_form;
 
 use crate::pipeline::PassCx;
 use crate::{Refusal, Target, lengths};
 use coop_ir::{Module, Op};
 
-/// The opcodes that no module has afterwards.
+/// The opcodes that this pass removes.
 pub(crate) const REMOVED: &[Op] = &[
     Op::TypeCooperativeMatrixNV,
     Op::CooperativeMatrixLoadNV,
@@ -53,13 +55,13 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     if cx.options.target != Target::Scalar {
         lengths::run(m)?;
     }
-    nv1::run(m)?;
+    nv_cooperative_matrix::run(m)?;
     int4::run(m, cx.options.checked)?;
     intel::run(m, cx)?;
     if cx.options.target != Target::Scalar {
-        retype::run(m)?;
-        widen::run(m, cx)?;
+        bfloat16_matrices::run(m)?;
+        bfloat16_as_f32::run(m, cx)?;
     }
     qcom::run(m, cx)?;
-    padded::run(m)
+    padded_arrays::run(m)
 }

@@ -1,20 +1,21 @@
-//! SPV_QCOM_cooperative_matrix_conversion: a row (of B, a column) of a matrix for each invocation of a subgroup, as an
-//! array.
+//! Lowers SPV_QCOM_cooperative_matrix_conversion, which converts between a matrix and one array per invocation of a
+//! subgroup: a row of the matrix (of B, a column).
 //!
-//! Rows and columns go through shared memory: the invocations of a subgroup write their arrays there, one behind the
-//! other, and the matrix is loaded from there; or the matrix is stored there, and each invocation reads its array. There
-//! is an array of shared memory for each component type, with a part for each subgroup, which every conversion uses
-//! again. So each has two barriers: one before writing, one between writing and reading.
+//! Rows and columns go through shared memory: the invocations of a subgroup write their arrays there, one after the
+//! other, and the matrix is loaded from there; or the matrix is stored there, and each invocation reads its array.
+//! There is one array of shared memory per component type, with a part for each subgroup, which all conversions reuse.
+//! So each conversion has two barriers: one before writing, one between writing and reading.
 //!
-//! Invocations beyond the last row take no part in making a matrix, and get the last row of one that is taken apart.
+//! Invocations beyond the last row do not contribute when a matrix is made, and receive the last row when one is taken
+//! apart.
 
-use super::edit::{Edit, Shape, malformed};
-use crate::arena::{Arena, Zone};
+use super::rewriter::{Rewriter, Shape, malformed};
 use crate::builtins::{Builtins, add_to_interfaces};
 use crate::cleanup::{remove_capability, remove_extension};
+use crate::matrix::arena::{Arena, Zone};
+use crate::matrix::bits::{gather, small_type, spread};
+use crate::matrix::lanes::unknown_size;
 use crate::pipeline::PassCx;
-use crate::scalar::bits::{gather, small_type, spread};
-use crate::scalar::lanes::unknown_size;
 use crate::workgroup::Workgroup;
 use crate::{Lanes, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capability};
@@ -61,12 +62,12 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         memories: BTreeMap::new(),
         functions: FxHashMap::default(),
     };
-    let mut e = Edit::new(m);
+    let mut e = Rewriter::new(m);
     e.each(&mut |e, r| pass.inst(e, r))?;
     let Qcom { builtins, memories, .. } = pass;
     let bytes = memories.values().fold(0u32, |sum, memory| memory.all(subgroups).saturating_add(sum));
     let what = format!("{} and its like", m.inst(first).op);
-    // Taken as variables of the module, which is what passes behind this one see.
+    // Declared as variables of the module, which the passes that follow see.
     Arena::new(m, &constants, cx.options.profile, Some(subgroups)).take(first, &what, Zone::Workgroup, bytes)?;
     let mut variables = Vec::new();
     for memory in memories.into_values() {
@@ -94,18 +95,18 @@ struct Memory {
     variable: Id,
     component: Id,
     bytes: u32,
-    /// The constant that is the number of elements for each subgroup.
+    /// The constant number of elements per subgroup.
     part: Id,
     most: u32,
 }
 
 impl Memory {
-    /// The bytes of all subgroups.
+    /// Returns the size in bytes for all subgroups.
     fn all(&self, subgroups: u32) -> u32 {
         self.most.saturating_mul(subgroups).saturating_mul(self.bytes)
     }
 
-    /// Declares the variable, now that it is known how long it has to be.
+    /// Declares the variable once its length is known.
     fn declare(&self, m: &mut Module, subgroups: u32) {
         let mut g = Globals::new(m);
         let storage = StorageClass::Workgroup;
@@ -121,15 +122,15 @@ impl Memory {
     }
 }
 
-/// What a function of the output does, and its types.
+/// The kind of a helper function, and its types.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Made {
     /// Writes the invocation's array, of so many invocations, to the memory of a component type.
     Put(Id, Id, u32),
-    /// Reads it.
+    /// Reads the invocation's array.
     Get(Id, Id, u32),
     Cast(Id, Id),
-    /// A part of an array, from an index of this type on.
+    /// Extracts a part of an array, from an index of this type on.
     Part(Id, Id, Id),
 }
 
@@ -153,7 +154,7 @@ struct Array {
 }
 
 impl Array {
-    fn of(e: &Edit<'_>, r: InstRef, ty: Option<Id>) -> Result<Array, Refusal> {
+    fn of(e: &Rewriter<'_>, r: InstRef, ty: Option<Id>) -> Result<Array, Refusal> {
         let found = || match Type::of(e.m, ty?)? {
             Type::Array { elem, len } => {
                 let len = u32::try_from(e.known(len)?).ok()?;
@@ -161,7 +162,7 @@ impl Array {
             }
             _ => None,
         };
-        found().map_or_else(|| malformed(r, "an operand or the result is no array of numbers"), Ok)
+        found().map_or_else(|| malformed(r, "an operand or the result is not an array of numbers"), Ok)
     }
 
     fn bits(&self) -> u32 {
@@ -170,7 +171,7 @@ impl Array {
 }
 
 impl Qcom {
-    fn inst(&mut self, e: &mut Edit<'_>, r: InstRef) -> Result<bool, Refusal> {
+    fn inst(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Result<bool, Refusal> {
         let inst = e.m.inst(r).clone();
         let first = inst.id(0);
         match inst.op {
@@ -196,15 +197,15 @@ impl Qcom {
         Ok(true)
     }
 
-    /// Invocations that hold something of a matrix, and how much each.
+    /// Returns how many invocations hold a part of the matrix, and how many elements each.
     fn lines(&self, r: InstRef, shape: Shape, array: Array) -> Result<(u32, u32), Refusal> {
         if self.size == 0 {
             return Err(unknown_size(Some(r)));
         }
         let Some(workgroup) = self.workgroup.invocations else { return Err(self.workgroup.refusal(Some(r))) };
         if self.local_index && self.size != workgroup {
-            let why = "rows of a matrix are handed around among lanes that can't wait for each other";
-            let remedy = "lower for subgroups of the device: --lanes subgroup";
+            let why = "rows of a matrix are exchanged among lanes that can't synchronize";
+            let remedy = "use subgroups of the device: --lanes subgroup";
             return Err(Refusal::new("refused-lanes", Some(r), why, remedy));
         }
         let (count, len) = if shape.use_ == USE_B { (shape.cols, shape.rows) } else { (shape.rows, shape.cols) };
@@ -218,12 +219,12 @@ impl Qcom {
         let fits = Some(array.bits()) == len.checked_mul(shape.scalar.width())
             && (array.scalar.width() == shape.scalar.width() || array.scalar.width() == 32 && array.scalar.is_int());
         if !fits {
-            return malformed(r, "the array does not have what a row or column of the matrix has");
+            return malformed(r, "the array's size differs from that of a row or column of the matrix");
         }
         Ok((count, len))
     }
 
-    fn memory(&mut self, e: &mut Edit<'_>, shape: Shape) -> (Id, Id) {
+    fn memory(&mut self, e: &mut Rewriter<'_>, shape: Shape) -> (Id, Id) {
         let needed = shape.rows.saturating_mul(shape.cols).checked_next_multiple_of(16).unwrap_or(u32::MAX);
         small_type(e.m, shape.scalar);
         let memory = self.memories.entry(shape.component).or_insert_with(|| Memory {
@@ -237,8 +238,8 @@ impl Qcom {
         (memory.variable, memory.part)
     }
 
-    fn barrier(&self, e: &mut Edit<'_>) {
-        // Where lanes are invocations by their number, the subgroup is the workgroup.
+    fn barrier(&self, e: &mut Rewriter<'_>) {
+        // Where lanes come from the local invocation index, the subgroup is the workgroup.
         let scope = if self.local_index { Scope::Workgroup } else { Scope::Subgroup };
         let semantics = MemorySemantics::AcquireRelease | MemorySemantics::WorkgroupMemory;
         let ids = [scope.0, scope.0, semantics.0].map(|v| Operand::Id(e.g.u32(e.m, v)));
@@ -255,8 +256,8 @@ impl Qcom {
         vec![(make | MemoryAccess::NonPrivatePointer).0.into(), scope.into()]
     }
 
-    /// The pointer to the subgroup's part of the memory.
-    fn begin(&mut self, e: &mut Edit<'_>, (variable, part): (Id, Id), component: Id) -> Id {
+    /// Makes the pointer to the subgroup's part of the memory.
+    fn begin(&mut self, e: &mut Rewriter<'_>, (variable, part): (Id, Id), component: Id) -> Id {
         let word = e.g.uint(e.m, 32);
         let first = if Some(self.size) == self.workgroup.invocations {
             e.g.u32(e.m, 0)
@@ -271,9 +272,9 @@ impl Qcom {
         e.ids(Op::AccessChain, pointer, &[variable, first])
     }
 
-    fn construct(&mut self, e: &mut Edit<'_>, r: InstRef, shape: Shape, array: Array) -> Result<(), Refusal> {
+    fn construct(&mut self, e: &mut Rewriter<'_>, r: InstRef, shape: Shape, array: Array) -> Result<(), Refusal> {
         let (count, len) = self.lines(r, shape, array)?;
-        let Some(value) = e.m.inst(r).id(0) else { return malformed(r, "nothing to make a matrix of") };
+        let Some(value) = e.m.inst(r).id(0) else { return malformed(r, "the operands don't fit the instruction") };
         let memory = self.memory(e, shape);
         let put = self.put(e, shape, array, (count, len), memory);
         let void = e.g.void(e.m);
@@ -289,7 +290,14 @@ impl Qcom {
         Ok(())
     }
 
-    fn extract(&mut self, e: &mut Edit<'_>, r: InstRef, matrix: Id, shape: Shape, array: Array) -> Result<(), Refusal> {
+    fn extract(
+        &mut self,
+        e: &mut Rewriter<'_>,
+        r: InstRef,
+        matrix: Id,
+        shape: Shape,
+        array: Array,
+    ) -> Result<(), Refusal> {
         let (count, len) = self.lines(r, shape, array)?;
         let memory = self.memory(e, shape);
         let get = self.get(e, shape, array, (count, len), memory);
@@ -305,7 +313,7 @@ impl Qcom {
         Ok(())
     }
 
-    /// Lane and the index of its first element, in a function of the output.
+    /// Returns the lane and the index of its first element, in a helper function.
     fn lane(&mut self, b: &mut FunctionBuilder<'_>, part: Id) -> (Index, Index) {
         if self.local_index {
             return (self.builtins.load(b, BuiltIn::LocalInvocationIndex), Index::Const(0));
@@ -320,10 +328,10 @@ impl Qcom {
         (lane, first)
     }
 
-    /// The function that writes an invocation's array.
+    /// Returns the function that writes an invocation's array.
     fn put(
         &mut self,
-        e: &mut Edit<'_>,
+        e: &mut Rewriter<'_>,
         shape: Shape,
         array: Array,
         (count, len): (u32, u32),
@@ -365,10 +373,10 @@ impl Qcom {
         f
     }
 
-    /// The function that reads an invocation's array.
+    /// Returns the function that reads an invocation's array.
     fn get(
         &mut self,
-        e: &mut Edit<'_>,
+        e: &mut Rewriter<'_>,
         shape: Shape,
         array: Array,
         (count, len): (u32, u32),
@@ -405,8 +413,8 @@ impl Qcom {
         f
     }
 
-    fn cast(&mut self, e: &mut Edit<'_>, r: InstRef, from: Array, to: Array) -> Result<(), Refusal> {
-        let Some(value) = e.m.inst(r).id(0) else { return malformed(r, "nothing to cast") };
+    fn cast(&mut self, e: &mut Rewriter<'_>, r: InstRef, from: Array, to: Array) -> Result<(), Refusal> {
+        let Some(value) = e.m.inst(r).id(0) else { return malformed(r, "the operands don't fit the instruction") };
         if from.bits() != to.bits() || !matches!(from.scalar.width().max(to.scalar.width()), 8 | 16 | 32) {
             return malformed(r, "a cast between arrays of other sizes");
         }
@@ -434,8 +442,10 @@ impl Qcom {
         Ok(())
     }
 
-    fn part(&mut self, e: &mut Edit<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
-        let (Some(value), Some(start)) = (inst.id(0), inst.id(1)) else { return malformed(r, "a part of nothing") };
+    fn part(&mut self, e: &mut Rewriter<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        let (Some(value), Some(start)) = (inst.id(0), inst.id(1)) else {
+            return malformed(r, "the operands don't fit the instruction");
+        };
         let (from, to) = (Array::of(e, r, e.m.type_of(value))?, Array::of(e, r, inst.ty)?);
         let start = e.word(r, start)?;
         let Some(start_type) = e.m.type_of(start) else { return malformed(r, "the index has no type") };
@@ -476,7 +486,7 @@ fn pointer_to(b: &mut FunctionBuilder<'_>, component: Id) -> Id {
     b.globals.pointer(b.module, StorageClass::Workgroup, component)
 }
 
-/// A number as several of no more bits each, the first in the lowest bits.
+/// Splits a number into several that are no wider, the lowest bits first.
 fn taken_apart(b: &mut FunctionBuilder<'_>, from: Scalar, from_ty: Id, value: Id, to: Scalar, to_ty: Id) -> Vec<Id> {
     if from_ty == to_ty {
         return vec![value];
@@ -489,7 +499,7 @@ fn taken_apart(b: &mut FunctionBuilder<'_>, from: Scalar, from_ty: Id, value: Id
     spread(b, to, to_ty, value, from.width())
 }
 
-/// Numbers as such of at least as many bits.
+/// Joins numbers into ones that are at least as wide.
 fn put_together(
     b: &mut FunctionBuilder<'_>,
     (from, from_ty): (Scalar, Id),

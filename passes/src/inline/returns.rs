@@ -1,8 +1,8 @@
-//! One return at the outermost level of a function.
+//! Gives a function a single return at its outermost level.
 //!
-//! The body goes into a loop that is entered once; a return becomes a break out of it. Out of a loop inside the body
-//! control can leave only to that loop's merge block: there a flag says whether to go on leaving. The new edges reach
-//! blocks with values that no path computed; [`ssa::repair`] gives those undefined values, which nothing looks at.
+//! The body goes into a loop that is entered once; a return becomes a break out of it. Control can leave a loop inside
+//! the body only to that loop's merge block: there a flag decides whether to leave further. The new edges reach blocks
+//! with values that no path computed; [`ssa::repair`] makes those undefined, and nothing uses them.
 
 use crate::ssa;
 use coop_ir::builder::Globals;
@@ -10,7 +10,7 @@ use coop_ir::cfg::{Cfg, ConstructKind, Constructs};
 use coop_ir::hash::FxHashMap;
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
 
-/// Gives function `f` a single return that is in no construct.
+/// Gives function `f` a single return outside all constructs.
 pub(crate) fn single_return(m: &mut Module, g: &mut Globals, f: usize) {
     let cfg = Cfg::new(m, &m.functions[f]);
     let constructs = Constructs::new(&cfg);
@@ -54,7 +54,7 @@ pub(crate) fn single_return(m: &mut Module, g: &mut Globals, f: usize) {
     Wrap { m, g, f }.run(&around, &merges);
 }
 
-/// How control leaves a loop.
+/// The exit of a loop.
 struct LoopExit {
     merge_inst: InstRef,
     merge: Id,
@@ -99,7 +99,7 @@ impl Wrap<'_, '_> {
                 id
             })
         };
-        // The merge blocks of the loops that are left, as they will be.
+        // The future merge blocks of the loops that are left.
         let mut new_merge: FxHashMap<usize, Id> = FxHashMap::default();
         let mut ordered: Vec<usize> = exits.keys().copied().collect();
         ordered.sort_unstable();
@@ -155,7 +155,7 @@ impl Wrap<'_, '_> {
         Block { lead: Vec::new(), label, insts }
     }
 
-    /// A new merge block of a loop, in front of the old one: it goes on leaving where the flag is set.
+    /// Makes a new merge block of a loop, in front of the old one: it leaves further if the flag is set.
     fn leave(&mut self, exit: &LoopExit, label: Id, flag: Id, outer: Id, bool_type: Id) {
         self.m.inst_mut(exit.merge_inst).operands[0] = Operand::Id(label);
         let mut insts = InstList::new();
@@ -166,7 +166,7 @@ impl Wrap<'_, '_> {
             blocks.iter().filter(|b| exit.breaks.iter().any(|l| is(b, *l))).filter_map(Block::terminator).collect();
         let phis: Vec<InstRef> = blocks[at].insts.iter().copied().filter(|r| self.m.inst(*r).op == Op::Phi).collect();
         for t in terminators {
-            // Not the selector of a switch, which is no label.
+            // Not the selector of a switch, which is not a label.
             self.m.inst_mut(t).map_ids(|id| if id == exit.merge { label } else { id });
         }
         for phi in phis {
@@ -195,7 +195,7 @@ impl Wrap<'_, '_> {
         self.m.functions[self.f].blocks.splice(at..at, [new, out]);
     }
 
-    /// Returns bring no values to the phis of a loop's merge block.
+    /// Completes the phis of a loop's merge block: returns bring no values to them.
     fn complete_phis(&mut self, label: Id) {
         let blocks = &self.m.functions[self.f].blocks;
         let to_it = |b: &&Block| b.terminator().is_some_and(|t| self.m.inst(t).ids().any(|id| id == label));

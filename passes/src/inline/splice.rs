@@ -1,9 +1,9 @@
-//! A function's body in place of its calls.
+//! Replaces calls of a function by its body.
 //!
-//! The blocks of the caller are taken one after the other and made again; where an instruction calls, the body of the callee is what
-//! comes next. So each body is copied once for each call, from the function as it was, and the work grows with what comes
-//! out. What a copied instruction mentions is put right in the end: results of calls ([`Splice::results`]), and the blocks that phis
-//! come from ([`Splice::ends`]).
+//! The blocks of the caller are rebuilt one after the other; at a call, the body of the callee comes next. So each body
+//! is copied once for each call, from the original function, and the work is linear in the output. References in copied
+//! instructions are fixed at the end: results of calls ([`Splice::results`]), and the predecessors in phis
+//! ([`Splice::ends`]).
 
 use crate::ssa::{is_debug, undef};
 use crate::{Refusal, pipeline};
@@ -13,17 +13,17 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::uses::is_note;
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 
-/// Why calls can't be inlined.
+/// The reason why calls can't be inlined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unfit {
     /// A function calls itself, directly or through others.
     Recursion,
-    /// There are more ids then than a module can have, or more instructions than it may have.
+    /// The output would have more ids than a module can have, or more instructions than it may have.
     TooLarge,
 }
 
 impl Unfit {
-    /// The refusal, of calls in function `f`.
+    /// Returns the refusal of calls in function `f`.
     pub(crate) fn refusal(self, m: &Module, f: usize) -> Refusal {
         let at = m.functions.get(f).map(|f| f.def);
         match self {
@@ -33,15 +33,15 @@ impl Unfit {
             }
             Unfit::TooLarge if m.is_full() => pipeline::too_many(m, at),
             Unfit::TooLarge => {
-                let why = format!("with functions in place of their calls the module has more than {MAX_BOUND} ids");
-                Refusal::new("refused-size", at, why, "call fewer functions that take or give matrices")
+                let why = format!("with functions inlined, the module has more than {MAX_BOUND} ids");
+                Refusal::new("refused-size", at, why, "call fewer functions that take or return matrices")
             }
         }
     }
 }
 
-/// Inlines the calls of `chosen` functions in the functions `callers`, by index. Each of them returns once, in its last reached
-/// block, at its outermost level.
+/// Inlines the calls of `chosen` functions in the functions `callers`, by index. Each chosen function returns once, in
+/// its last reached block, at its outermost level.
 pub(crate) fn calls(m: &mut Module, callers: &[usize], chosen: &FxHashSet<Id>) -> Result<(), Unfit> {
     let bodies = (0..m.functions.len()).filter_map(|f| Some((m.inst(m.functions[f].def).result?, f)));
     let bodies: FxHashMap<Id, usize> = bodies.filter(|(id, _)| chosen.contains(id)).collect();
@@ -71,16 +71,16 @@ pub(crate) fn calls(m: &mut Module, callers: &[usize], chosen: &FxHashSet<Id>) -
     Ok(())
 }
 
-/// The function of `bodies` that an instruction calls.
+/// Returns the function of `bodies` that an instruction calls.
 fn callee(m: &Module, r: InstRef, bodies: &FxHashMap<Id, usize>) -> Option<usize> {
     let i = m.inst(r);
     if i.op == Op::FunctionCall { bodies.get(&i.id(0)?).copied() } else { None }
 }
 
-/// Returns true if a function that is reached from `callers` by calls of `bodies` is reached from itself.
+/// Returns true if a function that is reachable from `callers` by calls of `bodies` is reachable from itself.
 fn is_recursive(m: &Module, callers: &[usize], bodies: &FxHashMap<Id, usize>) -> bool {
     let called = |f: usize| -> Vec<usize> { m.functions[f].insts().filter_map(|r| callee(m, r, bodies)).collect() };
-    // Whether all that a function reaches has been looked at.
+    // True for a function once all its callees are visited.
     let mut done: FxHashMap<usize, bool> = FxHashMap::default();
     for root in callers {
         let mut stack = vec![(*root, called(*root))];
@@ -109,7 +109,7 @@ struct Notes {
     of: FxHashMap<Id, Vec<InstRef>>,
     /// The copies of each, in the order in which they were made.
     copies: FxHashMap<InstRef, Vec<InstRef>>,
-    /// The ids that are gone.
+    /// The removed ids.
     gone: FxHashSet<Id>,
 }
 
@@ -125,7 +125,7 @@ impl Notes {
         Notes { of, copies: FxHashMap::default(), gone: FxHashSet::default() }
     }
 
-    /// Repeats what is said about an id for another one.
+    /// Copies the names and decorations of an id for another one.
     fn copy(&mut self, m: &mut Module, from: Id, to: Id) {
         for r in self.of.get(&from).cloned().unwrap_or_default() {
             let mut copy = m.inst(r).clone();
@@ -136,7 +136,7 @@ impl Notes {
         }
     }
 
-    /// Puts each copy behind what it was made from, and leaves out what is said about ids that are gone.
+    /// Inserts each copy after its original, and drops the names and decorations of removed ids.
     fn finish(self, m: &mut Module) {
         let mut globals = Vec::with_capacity(m.globals.len());
         for r in std::mem::take(&mut m.globals) {
@@ -155,23 +155,23 @@ impl Notes {
     }
 }
 
-/// A block of the caller that is still to be made.
+/// A block of the caller that is still to be built.
 struct Pending {
     lead: Vec<InstRef>,
     label: InstRef,
     /// Its instructions, the last first.
     rest: Vec<InstRef>,
-    /// The block of the original whose terminator comes at its end: phis name that.
+    /// The original block whose terminator comes at its end: phis name that block.
     end: Option<Id>,
     /// Its loop merge, if it is the header of a loop.
     merge: Option<InstRef>,
 }
 
-/// The block that is being made.
+/// The block being built.
 struct Current {
     block: Pending,
     made: Vec<InstRef>,
-    /// The source position that holds where it stands.
+    /// The current source position.
     line: Option<InstRef>,
 }
 
@@ -190,7 +190,7 @@ impl Current {
     }
 }
 
-/// A caller that is being made again.
+/// A caller being rebuilt.
 struct Splice<'a> {
     f: usize,
     bodies: &'a FxHashMap<Id, usize>,
@@ -199,20 +199,20 @@ struct Splice<'a> {
     /// The next is the last.
     todo: Vec<Pending>,
     variables: Vec<InstRef>,
-    /// What the results of calls are instead.
+    /// The replacements of the results of calls.
     results: FxHashMap<Id, Id>,
-    /// For blocks (and for the places of the first blocks of bodies) the block in which their terminators are now.
+    /// For blocks (and for the stand-ins of the first blocks of bodies), the block that now has their terminator.
     ends: FxHashMap<Id, Id>,
 }
 
 /// The body of a function with fresh ids.
 struct Body {
     variables: Vec<InstRef>,
-    /// What the variables are initialised with.
+    /// The stores of the initializers of variables.
     stores: Vec<InstRef>,
-    /// The first one's label is no label.
+    /// The first block has no label.
     blocks: Vec<(Option<Id>, Vec<InstRef>)>,
-    /// The block that returns, if one does, and with what.
+    /// The block that returns, if one does, and its value.
     last: Option<usize>,
     value: Option<Id>,
 }
@@ -261,13 +261,13 @@ impl Splice<'_> {
         if many && current.block.merge.is_some() {
             self.split_header(m, current);
         }
-        // What the phis of the body call its first block.
+        // The id for the first block in the phis of the body.
         let first = m.fresh_id();
         let mut body = self.copy(m, callee, &args, first);
         if m.header.bound > MAX_BOUND || m.is_full() {
             return Err(Unfit::TooLarge);
         }
-        // The calls must not define the result any more.
+        // The call must no longer define the result.
         m.forget(r);
         let has_lines = body.blocks.iter().any(|(_, insts)| insts.iter().any(|r| m.inst(*r).op == Op::Line));
         let back = match current.line {
@@ -306,7 +306,7 @@ impl Splice<'_> {
             current.block.rest.extend(insts.into_iter().rev());
         }
         let value = body.value.or_else(|| {
-            // Control never comes back, or nothing does.
+            // Control never returns, or returns no value.
             let ty = ty.filter(|t| m.def_inst(*t).is_some_and(|i| i.op != Op::TypeVoid))?;
             Some(undef(m, ty))
         });
@@ -317,7 +317,7 @@ impl Splice<'_> {
         Ok(())
     }
 
-    /// A loop header must stay one block with its merge instruction: what else is in it goes to the next block.
+    /// Splits a loop header, which must stay one block with its merge instruction: the rest goes to the next block.
     fn split_header(&mut self, m: &mut Module, current: &mut Current) {
         let Some(merge) = current.block.merge.take() else { return };
         let stays = |r: &InstRef| m.inst(*r).op == Op::Phi || m.inst(*r).op.is_line();
@@ -349,8 +349,8 @@ impl Splice<'_> {
         self.own_selection(m, current, merge);
     }
 
-    /// Gives a loop of one block a continue target of its own: the current block branches there, and it has the terminator of
-    /// the loop.
+    /// Gives a loop of one block a continue target of its own: the current block branches there, and it gets the
+    /// terminator of the loop.
     fn own_latch(&mut self, m: &mut Module, current: &mut Current, merge: InstRef) {
         let Some(terminator) = current.block.rest.first().copied() else { return };
         let label = m.fresh_id();
@@ -361,9 +361,9 @@ impl Splice<'_> {
         self.todo.push(Pending { lead: Vec::new(), label, rest: vec![terminator], end, merge: None });
     }
 
-    /// The conditional branch of a loop header that is in a block by itself now needs a merge of its own unless one way
-    /// leaves the loop. Otherwise both ways stay in it and leave the new selection by going on with the loop or out of it,
-    /// so that nothing reaches its merge block.
+    /// Gives the conditional branch of a loop header, now in a block by itself, a merge of its own unless one arm
+    /// leaves the loop. Otherwise both arms stay in the loop and leave the new selection by continuing or leaving the
+    /// loop, so that nothing reaches its merge block.
     fn own_selection(&mut self, m: &mut Module, current: &mut Current, merge: InstRef) {
         let Some(last) = current.block.rest.first().copied() else { return };
         let (i, loop_merge) = (m.inst(last), m.inst(merge));
@@ -379,7 +379,7 @@ impl Splice<'_> {
         self.todo.push(Pending { lead: Vec::new(), label: l, rest: vec![end], end: None, merge: None });
     }
 
-    /// Copies the body of a function, with arguments in place of parameters. Its phis call its first block `first`.
+    /// Copies the body of a function, with arguments in place of parameters. Its phis name its first block `first`.
     fn copy(&mut self, m: &mut Module, callee: usize, args: &[Id], first: Id) -> Body {
         let function = m.functions[callee].clone();
         let mut map: FxHashMap<Id, Id> = FxHashMap::default();
@@ -424,7 +424,8 @@ impl Splice<'_> {
         body
     }
 
-    /// Puts values in place of the results of calls, and the blocks that phis come from in place of those that are in parts now.
+    /// Replaces the results of calls by values, and the predecessors in phis by the blocks that now have their
+    /// terminators.
     fn put_right(&mut self, m: &mut Module) {
         let (results, ends) = (resolved(&self.results), &self.ends);
         for r in self.out.iter().flat_map(|b| b.insts.iter().copied()).chain(self.variables.iter().copied()) {
@@ -447,20 +448,20 @@ impl Splice<'_> {
     }
 }
 
-/// A block as it is read.
+/// Makes a pending block from an original one.
 fn pending(m: &Module, lead: Vec<InstRef>, label: InstRef, mut insts: Vec<InstRef>) -> Pending {
     let merge = insts.iter().copied().find(|r| m.inst(*r).op == Op::LoopMerge);
     insts.reverse();
     Pending { lead, label, rest: insts, end: m.inst(label).result, merge }
 }
 
-/// Where ids lead in the end.
+/// Resolves chains of replacements.
 fn resolved(steps: &FxHashMap<Id, Id>) -> FxHashMap<Id, Id> {
     let mut out: FxHashMap<Id, Id> = FxHashMap::default();
     let mut path = Vec::new();
     for start in steps.keys() {
         let mut id = *start;
-        // A result that is its own argument leads in a circle; unreachable code may have that.
+        // A result that is its own argument makes a cycle; unreachable code may have one.
         while let Some(next) = steps.get(&id).filter(|_| !out.contains_key(&id) && path.len() <= steps.len()) {
             path.push(id);
             id = *next;
@@ -507,7 +508,7 @@ pub(crate) fn duplicate(m: &mut Module, f: usize, suffix: &str) {
     m.functions.push(Function { lead: Vec::new(), def, params, blocks, tail });
 }
 
-/// Repeats names and decorations for the ids of a copy.
+/// Copies names and decorations for the ids of a copy.
 pub(crate) fn copy_notes(m: &mut Module, map: &FxHashMap<Id, Id>, not: &FxHashSet<Id>) {
     let mut at = 0;
     while at < m.globals.len() {

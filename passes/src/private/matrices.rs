@@ -1,8 +1,8 @@
-//! Variables with matrices in them, whatever pointers they are looked at through.
+//! Rewrites accesses to variables that contain matrices into plain access chains, whatever pointers they go through.
 //!
-//! Every pointer that is made from such a variable is followed: chains, casts, and lifetimes. Each is a path, the indices
-//! from the variable to what it points to. Where memory is read or written through it, an access chain of that path
-//! takes its place; then nothing uses the pointers, and they go.
+//! Every pointer derived from such a variable is followed: chains, casts, and lifetimes. Each is a path, the indices
+//! from the variable to the pointee. Where memory is read or written through it, an access chain of that path replaces
+//! it; then the pointers are unused and removed.
 
 use crate::inline::Carriers;
 use crate::{Refusal, ssa};
@@ -14,23 +14,24 @@ use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use smallvec::SmallVec;
 
-/// What a pointer points to.
+/// The location that a pointer points to.
 #[derive(Clone, Debug)]
-struct Spot {
+struct Location {
     variable: Id,
-    /// The indices from there.
+    /// The indices from the variable.
     path: Vec<Id>,
-    /// The type of the variable, then what each index leads to.
+    /// The type of the variable, then the type after each index.
     types: SmallVec<[Id; 4]>,
-    /// What a cast says is there, if that is not the last of the types: a struct or an array around it, at its beginning.
+    /// The type that a cast gives the location, if it is not the last of `types`: a struct or an array around it, at
+    /// its beginning.
     seen: Option<Id>,
 }
 
 pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refusal> {
     let mut carriers = Carriers::new();
-    let mut spots: FxHashMap<Id, Spot> = FxHashMap::default();
+    let mut spots: FxHashMap<Id, Location> = FxHashMap::default();
     let mut gone: FxHashSet<InstRef> = FxHashSet::default();
-    // What dominates an instruction comes before it.
+    // Definitions come before their uses.
     for r in m.functions[f].insts().collect::<Vec<_>>() {
         let inst = m.inst(r).clone();
         if inst.op == Op::Variable {
@@ -38,7 +39,7 @@ pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
             if let (Some(id), Some(pointee)) = (inst.result, pointee.filter(|t| carriers.has(m, *t))) {
                 spots.insert(
                     id,
-                    Spot { variable: id, path: Vec::new(), types: [pointee].into_iter().collect(), seen: None },
+                    Location { variable: id, path: Vec::new(), types: [pointee].into_iter().collect(), seen: None },
                 );
             }
             continue;
@@ -82,7 +83,7 @@ fn pointee(m: &Module, ty: Id) -> Option<Id> {
     }
 }
 
-/// The value of a constant that is an integer.
+/// Returns the value of an integer constant.
 fn known(m: &Module, id: Id) -> Option<u64> {
     let inst = m.def_inst(id)?;
     match inst.op {
@@ -95,8 +96,8 @@ fn known(m: &Module, id: Id) -> Option<u64> {
     }
 }
 
-/// What a pointer made from another points to.
-fn derived(m: &mut Module, g: &mut Globals, inst: &Inst, base: Spot) -> Option<Spot> {
+/// Returns the location of a pointer derived from another.
+fn derived(m: &mut Module, g: &mut Globals, inst: &Inst, base: Location) -> Option<Location> {
     match inst.op {
         op if op.is_member_chain() => inst.ids_from(1).try_fold(base, |spot, index| spot.step(m, index)),
         Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
@@ -111,13 +112,13 @@ fn derived(m: &mut Module, g: &mut Globals, inst: &Inst, base: Spot) -> Option<S
     }
 }
 
-impl Spot {
+impl Location {
     fn ty(&self) -> Option<Id> {
         self.types.last().copied()
     }
 
-    /// One index further.
-    fn step(mut self, m: &Module, index: Id) -> Option<Spot> {
+    /// Returns the location one index deeper.
+    fn step(mut self, m: &Module, index: Id) -> Option<Location> {
         if let Some(seen) = self.seen {
             return self.step_around(m, seen, index);
         }
@@ -132,17 +133,17 @@ impl Spot {
         Some(self)
     }
 
-    /// One index further into what a cast says is there. Structs with one member are where that is, and arrays of them where
-    /// an array of those is.
-    fn step_around(mut self, m: &Module, seen: Id, index: Id) -> Option<Spot> {
+    /// Returns the location one index deeper into the type of a cast. A struct with one member is at the location of
+    /// the member, and an array of such structs at that of an array of members.
+    fn step_around(mut self, m: &Module, seen: Id, index: Id) -> Option<Location> {
         let inside = match Type::of(m, seen)? {
             Type::Struct { members } if members.len() == 1 && known(m, index) == Some(0) => *members.first()?,
             Type::Array { elem, .. } => match Type::of(m, self.ty()?)? {
                 Type::Array { .. } => {
-                    let place = Spot { seen: None, ..self }.step(m, index)?;
+                    let place = Location { seen: None, ..self }.step(m, index)?;
                     return Some(place.seen_around(m, elem));
                 }
-                // Of what is there the first.
+                // The first element.
                 _ if known(m, index) == Some(0) => elem,
                 _ => return None,
             },
@@ -152,14 +153,14 @@ impl Spot {
         Some(self.seen_around(m, inside))
     }
 
-    /// The same place as what is around it or it itself.
-    fn seen_around(self, m: &Module, wanted: Id) -> Spot {
+    /// Returns the same location with the type of a wrapper, or its own.
+    fn seen_around(self, m: &Module, wanted: Id) -> Location {
         let seen = (self.ty() != Some(wanted) && wraps(m, wanted, self.ty())).then_some(wanted);
-        Spot { seen, ..self }
+        Location { seen, ..self }
     }
 
-    /// So many things of the kind further.
-    fn skip(mut self, m: &mut Module, g: &mut Globals, count: Id) -> Option<Spot> {
+    /// Returns the location advanced by `count` objects.
+    fn skip(mut self, m: &mut Module, g: &mut Globals, count: Id) -> Option<Location> {
         let count_known = known(m, count);
         if count_known == Some(0) {
             return Some(self);
@@ -169,7 +170,7 @@ impl Spot {
         if !matches!(Type::of(m, container)?, Type::Array { .. } | Type::CoopMat(_)) {
             return None;
         }
-        // Both are numbers that are known, or one of them is nothing.
+        // Both are known numbers, or one of them is zero.
         let sum = match (known(m, last), count_known) {
             (Some(0), _) => count,
             (Some(a), Some(b)) => g.u32(m, u32::try_from(a.checked_add(b)?).ok()?),
@@ -179,10 +180,10 @@ impl Spot {
         Some(self)
     }
 
-    /// The same place as something of another type, if there is one at its beginning or around it. Else the place stays
-    /// what it is: what is read and written there decides.
-    fn seen_as(self, m: &mut Module, g: &mut Globals, wanted: Id) -> Spot {
-        let mut inside = Spot { seen: None, ..self.clone() };
+    /// Returns the same location as another type, if one is at its beginning or around it. Otherwise it stays as it is:
+    /// the accesses determine the type.
+    fn seen_as(self, m: &mut Module, g: &mut Globals, wanted: Id) -> Location {
+        let mut inside = Location { seen: None, ..self.clone() };
         while inside.ty() != Some(wanted) {
             let first = match inside.ty().and_then(|t| Type::of(m, t)) {
                 Some(Type::Array { .. } | Type::Struct { .. } | Type::CoopMat(_)) => g.u32(m, 0),
@@ -194,20 +195,20 @@ impl Spot {
             }
         }
         if inside.ty() == Some(wanted) {
-            return Spot { seen: None, ..inside };
+            return Location { seen: None, ..inside };
         }
         if wraps(m, wanted, self.ty()) {
-            return Spot { seen: Some(wanted), ..self };
+            return Location { seen: Some(wanted), ..self };
         }
-        let mut around = Spot { seen: None, ..self.clone() };
+        let mut around = Location { seen: None, ..self.clone() };
         while around.ty() != Some(wanted) && around.path.last().is_some_and(|i| known(m, *i) == Some(0)) {
             around.path.pop();
             around.types.pop();
         }
-        if around.ty() == Some(wanted) { Spot { seen: None, ..around } } else { self }
+        if around.ty() == Some(wanted) { Location { seen: None, ..around } } else { self }
     }
 
-    /// The pointer, made in front of an instruction.
+    /// Makes the pointer in front of an instruction.
     fn pointer(&self, m: &mut Module, g: &mut Globals, r: InstRef, ty: Id) -> Id {
         if self.path.is_empty() {
             return self.variable;
@@ -219,10 +220,10 @@ impl Spot {
         id
     }
 
-    /// The same place as something that can be copied bit by bit to a type.
-    fn fitting(&self, m: &mut Module, g: &mut Globals, ty: Id) -> Option<Spot> {
+    /// Returns the same location as a type that can be bit-copied to `ty`.
+    fn fitting(&self, m: &mut Module, g: &mut Globals, ty: Id) -> Option<Location> {
         let bits = |m: &Module, t: Id| types::scalar_or_vector(m, t).map(|(s, n)| s.width() * n);
-        let mut spot = Spot { seen: None, ..self.clone() };
+        let mut spot = Location { seen: None, ..self.clone() };
         for _ in 0..8 {
             let now = spot.ty()?;
             if now == ty || bits(m, now).is_some() && bits(m, now) == bits(m, ty) {
@@ -235,7 +236,8 @@ impl Spot {
     }
 }
 
-/// Returns true if a type is another one in structs with one member, or an array of it where that is an array.
+/// Returns true if a type is another one wrapped in structs with one member, or an array of such where that is an
+/// array.
 fn wraps(m: &Module, outer: Id, inner: Option<Id>) -> bool {
     let (mut outer, Some(mut inner)) = (outer, inner) else { return false };
     for _ in 0..16 {
@@ -255,7 +257,7 @@ fn wraps(m: &Module, outer: Id, inner: Option<Id>) -> bool {
     false
 }
 
-fn load(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Spot) -> Result<(), Refusal> {
+fn load(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Location) -> Result<(), Refusal> {
     let inst = m.inst(r).clone();
     let found = inst.ty.and_then(|ty| Some((ty, spot.fitting(m, g, ty)?)));
     let Some((wanted, spot)) = found else { return Err(lost(m, r)) };
@@ -271,7 +273,7 @@ fn load(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Spot) -> Result<(), 
     Ok(())
 }
 
-fn store(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Spot) -> Result<(), Refusal> {
+fn store(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Location) -> Result<(), Refusal> {
     let inst = m.inst(r).clone();
     let given = inst.id(1).and_then(|value| Some((value, m.type_of(value)?)));
     let found = given.and_then(|(value, ty)| Some((value, ty, spot.fitting(m, g, ty)?)));

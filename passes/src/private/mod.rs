@@ -1,30 +1,31 @@
-//! Makes values of what kernels keep in private memory, whatever pointers they look at it through.
+//! Promotes private memory of kernels to values, whatever pointers access it.
 //!
-//! Compilers of kernels leave much in variables: all that there is without optimisation, and always matrices whose elements
-//! are looked at. They wrap them in structs, keep pointers to them in other variables, copy them as bytes and hand them to functions
-//! behind Generic pointers.
+//! Compilers of kernels leave much in variables: everything without optimization, and always matrices whose elements
+//! are accessed. They wrap them in structs, keep pointers to them in other variables, copy them as bytes and pass them
+//! to functions through Generic pointers.
 //!
 //! Precondition: none. Effect, in a module of kernels:
 //!
-//! - Functions that pointers to private memory, or matrices, go through stand in place of their calls.
-//! - A variable is cut into the numbers, pointers and matrices that it is accessed as ([`pieces`]), where every pointer into it
-//!   can be followed to a known place ([`walk`]); each is a variable of its own, accessed directly ([`rewrite`]), and a value
-//!   unless it is a matrix whose elements are accessed. What pointers in such variables point to is known then, so it is done again.
-//! - Pointers that only count are numbers ([`counters`]).
-//! - `OpCopyMemorySized` between such variables and other memory is loads and stores.
-//! - No function asks not to be optimised.
-//! - Functions of compilers' libraries that are instructions in truth are those.
+//! - Functions that take or return pointers to private memory, or matrices, are inlined.
+//! - A variable is split into the numbers, pointers and matrices that it is accessed as ([`pieces`]), if every pointer
+//! into it can be followed to a known location ([`pointer_uses`]); each piece is a variable of its own, accessed
+//! directly ([`rewrite`]), and is promoted to a value unless it is a matrix whose elements are accessed. The targets of
+//! pointers in such variables are known then, so the process repeats.
+//! - Pointers that only count become numbers ([`counting_pointers`]).
+//! - `OpCopyMemorySized` between such variables and other memory becomes loads and stores.
+//! - No function is marked to be left unoptimized.
+//! - Calls of compilers' library functions that are equivalent to an instruction become that instruction.
 //!
-//! - A variable that can't be cut and holds matrices, an array of them that is indexed by what is computed say, is accessed by access
-//!   chains that begin at the variable itself ([`matrices`]).
+//! - A variable that can't be split and holds matrices, for example an array of them with a computed index, is accessed
+//! by access chains that begin at the variable itself ([`matrices`]).
 //!
-//! Any other variable that can't be cut stays as it is.
+//! Any other variable that can't be split stays as it is.
 
-mod counters;
+mod counting_pointers;
 mod matrices;
 mod pieces;
+mod pointer_uses;
 mod rewrite;
-mod walk;
 
 use crate::inline::{self, Carriers, splice};
 use crate::kernel::{is_kernel, is_physical};
@@ -42,13 +43,13 @@ use coop_ir::types::Type;
 use coop_ir::uses::Users;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-/// Functions of compilers' libraries that are instructions in truth: each takes a pointer to a number.
+/// Library functions that are equivalent to instructions: each takes a pointer to a number.
 pub(crate) const LIBRARY: [(&str, Op); 2] = [
     ("__devicelib_ConvertFToBF16INTEL", Op::ConvertFToBF16INTEL),
     ("__devicelib_ConvertBF16ToFINTEL", Op::ConvertBF16ToFINTEL),
 ];
 
-/// Pointers in variables lead to others at most so often.
+/// The maximum depth of pointers in variables that point to other variables.
 const ROUNDS: usize = 64;
 
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
@@ -65,7 +66,7 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
             if !round(m, &mut g, &layout, f) {
                 break;
             }
-            counters::run(m, &mut g, f);
+            counting_pointers::run(m, &mut g, f);
         }
         matrices::run(m, &mut g, f)?;
     }
@@ -74,11 +75,11 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The bit of a function that is not to be optimised, the capability that it needs, and the extensions that have it.
+/// The function control that forbids optimization, the capability that it needs, and the extensions that have it.
 const OPT_NONE: (FunctionControl, Capability, [&str; 2]) =
     (FunctionControl::OptNoneEXT, Capability::OptNoneEXT, ["SPV_INTEL_optnone", "SPV_EXT_optnone"]);
 
-/// Lets functions be optimised again: not every consumer knows the wish, and here it was not granted.
+/// Allows functions to be optimized again: not every consumer knows the function control, and this pass has ignored it.
 fn be_optimised(m: &mut Module) {
     let (bit, capability, extensions) = OPT_NONE;
     for r in m.functions.iter().map(|f| f.def).collect::<Vec<_>>() {
@@ -99,11 +100,11 @@ fn be_optimised(m: &mut Module) {
     }
 }
 
-/// Cuts the variables of a function that can be cut; answers whether there were any.
+/// Splits the variables of a function that can be split. Returns true if there were any.
 fn round(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize) -> bool {
     let mut left = FxHashSet::default();
     let (walk, cut) = loop {
-        let walk = walk::walk(m, layout, f, &left);
+        let walk = pointer_uses::walk(m, layout, f, &left);
         if walk.variables.iter().all(|v| left.contains(&v.id)) {
             return false;
         }
@@ -121,7 +122,7 @@ fn round(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize) -> bool {
     true
 }
 
-/// Puts functions in place of their calls that take or give matrices, or pointers that private memory may be behind.
+/// Inlines functions that take or return matrices, or pointers that may point to private memory.
 fn in_place_of_calls(m: &mut Module, g: &mut Globals) -> Result<(), Refusal> {
     let mut carriers = Carriers::new();
     let mut chosen: FxHashSet<Id> = FxHashSet::default();
@@ -161,7 +162,7 @@ fn is_private(m: &Module, ty: Id) -> bool {
     matches!(Type::of(m, ty), Some(Type::Pointer { storage, .. }) if private.contains(&storage))
 }
 
-/// Makes calls of known functions that are elsewhere the instructions that they are.
+/// Replaces calls of known library functions by the instructions that they are equivalent to.
 fn library(m: &mut Module, f: usize) {
     let calls = m.functions[f].insts().filter(|r| m.inst(*r).op == Op::FunctionCall);
     for at in calls.collect::<Vec<InstRef>>() {
@@ -181,7 +182,7 @@ fn library(m: &mut Module, f: usize) {
     }
 }
 
-/// The instruction that a function is, by its name.
+/// Returns the instruction that a library function is equivalent to, by its name.
 fn library_function(m: &Module, callee: Id) -> Option<Op> {
     let name = m.globals_with(Op::Name).map(|r| m.inst(r)).find(|i| i.id(0) == Some(callee))?;
     let (name, _) = name.string(1)?;

@@ -1,10 +1,10 @@
-//! What variables are cut into.
+//! Splits variables into pieces.
 //!
-//! Each access says that there is a number, a pointer or a matrix of some size at some place. A copy says that what is at one end is
-//! at the other too. Where places overlap that are not the same, vectors are taken apart; what overlaps then still is
-//! a variable that can't be cut.
+//! Each access implies a number, a pointer or a matrix of some size at some offset. A copy implies that both ends have
+//! the same pieces. Where different pieces overlap, vectors are split; if pieces still overlap then, the variable can't
+//! be split.
 
-use super::walk::{Act, End, Walk};
+use super::pointer_uses::{Action, End, PointerUses};
 use crate::layout::Layout;
 use coop_ir::hash::FxHashSet;
 use coop_ir::spv::StorageClass;
@@ -12,21 +12,21 @@ use coop_ir::types::{self, Type};
 use coop_ir::{Id, Module, Op};
 use std::collections::BTreeMap;
 
-/// Pieces of a variable: by offset, the size and the type.
+/// The pieces of a variable: size and type, by offset.
 pub(super) type Pieces = BTreeMap<u64, (u64, Id)>;
 
-/// A composite has at most so many parts.
+/// The most parts of a composite.
 const MOST_PARTS: usize = 256;
 
-/// The pieces of each variable, or one that can't be cut.
-pub(super) fn cut(m: &Module, layout: &Layout, walk: &Walk, left: &FxHashSet<Id>) -> Result<Vec<Pieces>, Id> {
+/// Returns the pieces of each variable, or a variable that can't be split.
+pub(super) fn cut(m: &Module, layout: &Layout, walk: &PointerUses, left: &FxHashSet<Id>) -> Result<Vec<Pieces>, Id> {
     let mut apart: FxHashSet<usize> = FxHashSet::default();
     let byte = m.globals_with(Op::TypeInt).find(|r| m.inst(*r).word(0) == Some(8)).and_then(|r| m.inst(r).result);
     loop {
         let mut cutter = Cutter { m, layout, apart: &apart, pieces: vec![Pieces::new(); walk.variables.len()], byte };
         let Err(variable) = cutter.run(walk) else { return Ok(cutter.pieces) };
         let id = walk.variables[variable].id;
-        // Once more, with vectors taken apart.
+        // Retry with vectors split.
         if left.contains(&id) || !apart.insert(variable) {
             return Err(id);
         }
@@ -36,7 +36,7 @@ pub(super) fn cut(m: &Module, layout: &Layout, walk: &Walk, left: &FxHashSet<Id>
 struct Cutter<'a> {
     m: &'a Module,
     layout: &'a Layout,
-    /// Variables whose vectors are taken apart.
+    /// The variables whose vectors are split.
     apart: &'a FxHashSet<usize>,
     pieces: Vec<Pieces>,
     /// The type of a byte.
@@ -44,13 +44,13 @@ struct Cutter<'a> {
 }
 
 impl Cutter<'_> {
-    /// Fails with the number of a variable.
-    fn run(&mut self, walk: &Walk) -> Result<(), usize> {
-        // What is stored says best what there is.
-        let stores = walk.acts.iter().filter(|a| matches!(a.1, Act::Store(..)));
-        let loads = walk.acts.iter().filter(|a| matches!(a.1, Act::Load(..)));
+    /// Splits all variables. Fails with the index of a variable that can't be split.
+    fn run(&mut self, walk: &PointerUses) -> Result<(), usize> {
+        // Stores tell the types best.
+        let stores = walk.acts.iter().filter(|a| matches!(a.1, Action::Store(..)));
+        let loads = walk.acts.iter().filter(|a| matches!(a.1, Action::Load(..)));
         for (_, act) in stores.chain(loads) {
-            let (Act::Store(spot, ty) | Act::Load(spot, ty)) = act else { continue };
+            let (Action::Store(spot, ty) | Action::Load(spot, ty)) = act else { continue };
             match spot.element {
                 Some(element) => {
                     self.element_fits(element.matrix, *ty).ok_or(spot.variable)?;
@@ -62,7 +62,7 @@ impl Cutter<'_> {
         loop {
             let mut changed = false;
             for (_, act) in &walk.acts {
-                let Act::Copy(to, from, bytes) = act else { continue };
+                let Action::Copy(to, from, bytes) = act else { continue };
                 changed |= self.carry(*to, *from, *bytes)?;
                 changed |= self.carry(*from, *to, *bytes)?;
             }
@@ -71,15 +71,15 @@ impl Cutter<'_> {
             }
         }
         for (_, act) in &walk.acts {
-            if let Act::Copy(End::Elsewhere(pointer), End::Variable(source, begin), bytes) = act {
+            if let Action::Copy(End::Elsewhere(pointer), End::Variable(source, begin), bytes) = act {
                 self.cover(*source, *begin, *bytes, *pointer)?;
             }
         }
         Ok(())
     }
 
-    /// Makes sure that all bytes of a variable in a range are in some piece: they are copied to memory where more may be looked at
-    /// than what is looked at here. What goes to private memory stays there until its types are known.
+    /// Ensures that pieces cover all bytes of a variable in a range: they are copied to memory where more of them may
+    /// be used than here. A copy to private memory stays until its types are known.
     fn cover(&mut self, variable: usize, begin: u64, bytes: u64, to: Id) -> Result<(), usize> {
         let mut at = begin;
         let end = begin.checked_add(bytes).ok_or(variable)?;
@@ -99,14 +99,14 @@ impl Cutter<'_> {
         Ok(())
     }
 
-    /// Returns whether an element can be looked at as a type: it has the same bits.
+    /// Returns `Some` if an element can be accessed as a type: it has the same bits.
     fn element_fits(&self, matrix: Id, ty: Id) -> Option<()> {
         let component = types::scalar(self.m, types::coop_mat(self.m, matrix)?.component)?;
         let (scalar, count) = types::scalar_or_vector(self.m, self.only_number(ty)?)?;
         (scalar.width() * count == component.width()).then_some(())
     }
 
-    /// The number that a type is, or that is all there is in a struct.
+    /// Returns the scalar type that a type is, or that is the only content of a struct.
     fn only_number(&self, ty: Id) -> Option<Id> {
         match Type::of(self.m, ty)? {
             Type::Scalar(_) | Type::Vector { .. } => Some(ty),
@@ -114,7 +114,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// Adds what a type consists of at a place.
+    /// Adds the parts of a type at an offset.
     fn add(&mut self, variable: usize, offset: u64, ty: Id) -> Result<(), usize> {
         for (at, part) in self.parts(ty, self.apart.contains(&variable)).ok_or(variable)? {
             let bytes = self.layout.size(self.m, part).ok_or(variable)?.bytes;
@@ -123,7 +123,7 @@ impl Cutter<'_> {
         Ok(())
     }
 
-    /// The numbers, pointers, matrices and, unless `apart`, vectors that a type consists of.
+    /// Returns the numbers, pointers, matrices and, unless `apart`, vectors that a type consists of.
     fn parts(&self, ty: Id, apart: bool) -> Option<Vec<(u64, Id)>> {
         let mut out = Vec::new();
         let mut work = vec![(0, ty)];
@@ -140,7 +140,7 @@ impl Cutter<'_> {
         Some(out)
     }
 
-    /// Adds a piece; answers whether it is new.
+    /// Adds a piece. Returns true if it is new.
     fn put(&mut self, variable: usize, offset: u64, bytes: u64, ty: Id) -> Result<bool, usize> {
         let end = offset.checked_add(bytes).ok_or(variable)?;
         let matrix = |t: Id| types::coop_mat(self.m, t).map(|_| t);
@@ -150,13 +150,13 @@ impl Cutter<'_> {
                 self.pieces[variable].insert(offset, (bytes, ty));
                 Ok(true)
             }
-            // Of matrices there is one type.
+            // A matrix can only be accessed as its own type.
             Some((at, (size, there))) if (*at, *size) == (offset, bytes) && matrix(*there) == matrix(ty) => Ok(false),
             Some(_) => Err(variable),
         }
     }
 
-    /// Adds at one end of a copy what is at the other.
+    /// Adds the pieces of one end of a copy to the other.
     fn carry(&mut self, to: End, from: End, bytes: u64) -> Result<bool, usize> {
         let End::Variable(source, begin) = from else { return Ok(false) };
         let mut changed = false;
@@ -177,7 +177,7 @@ impl Cutter<'_> {
                         changed |= self.put(target, offset + at - begin + inner, size, part)?;
                     }
                 }
-                // There are no matrices in memory.
+                // Other memory holds no matrices.
                 End::Elsewhere(_) if types::coop_mat(self.m, ty).is_some() => return Err(source),
                 End::Elsewhere(_) => {}
             }

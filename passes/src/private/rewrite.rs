@@ -1,7 +1,7 @@
-//! Variables are replaced by their pieces, and what was done with them by the same with those.
+//! Replaces variables by their pieces, and accesses to them by accesses to the pieces.
 
 use super::pieces::Pieces;
-use super::walk::{Act, Element, End, Spot, Walk};
+use super::pointer_uses::{Action, Element, End, Location, PointerUses};
 use crate::layout::Layout;
 use crate::ssa;
 use coop_ir::builder::Globals;
@@ -12,7 +12,7 @@ use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use std::collections::BTreeMap;
 
-/// A piece that is a variable of its own now.
+/// A piece that became a variable of its own.
 #[derive(Clone, Copy)]
 struct Piece {
     variable: Id,
@@ -26,11 +26,11 @@ struct Rewrite<'a> {
     layout: &'a Layout,
     /// The pieces of each variable, by offset.
     pieces: &'a [BTreeMap<u64, Piece>],
-    /// The instruction that is being replaced.
+    /// The instruction being replaced.
     at: InstRef,
 }
 
-pub(super) fn run(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize, walk: &Walk, cut: Vec<Pieces>) {
+pub(super) fn run(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize, walk: &PointerUses, cut: Vec<Pieces>) {
     let made = |m: &mut Module, g: &mut Globals, pieces: Pieces| -> BTreeMap<u64, Piece> {
         let piece = |(offset, (bytes, ty))| (offset, Piece { variable: ssa::variable(m, g, f, ty), bytes, ty });
         pieces.into_iter().map(piece).collect()
@@ -51,15 +51,15 @@ pub(super) fn run(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize, wa
 }
 
 impl Rewrite<'_> {
-    /// Does what an access does, with pieces; what a load gives.
-    fn act(&mut self, act: Act) -> Option<Id> {
+    /// Performs an access on the pieces. Returns the value of a load.
+    fn act(&mut self, act: Action) -> Option<Id> {
         match act {
-            Act::Load(spot, ty) => return Some(self.load(spot, ty)),
-            Act::Store(spot, ty) => {
+            Action::Load(spot, ty) => return Some(self.load(spot, ty)),
+            Action::Store(spot, ty) => {
                 let value = self.m.inst(self.at).id(1)?;
                 self.store(spot, ty, value);
             }
-            Act::Copy(to, from, bytes) => self.copy(to, from, bytes),
+            Action::Copy(to, from, bytes) => self.copy(to, from, bytes),
         }
         None
     }
@@ -81,15 +81,15 @@ impl Rewrite<'_> {
         insert_before(self.m, self.at, Inst::new(Op::Store, None, None, operands).at(origin));
     }
 
-    /// The pointer to an element of a matrix, and the component type.
-    fn element(&mut self, spot: Spot, element: Element) -> Option<(Id, Id)> {
+    /// Makes the pointer to an element of a matrix. Returns it with the component type.
+    fn element(&mut self, spot: Location, element: Element) -> Option<(Id, Id)> {
         let piece = *self.pieces[spot.variable].get(&spot.offset)?;
         let component = types::coop_mat(self.m, element.matrix)?.component;
         let pointer = self.g.pointer(self.m, StorageClass::Function, component);
         Some((self.ids(Op::AccessChain, pointer, &[piece.variable, element.index]), component))
     }
 
-    fn load(&mut self, spot: Spot, ty: Id) -> Id {
+    fn load(&mut self, spot: Location, ty: Id) -> Id {
         let Some(element) = spot.element else { return self.load_at(spot.variable, spot.offset, ty) };
         let Some((pointer, component)) = self.element(spot, element) else { return ssa::undef(self.m, ty) };
         let value = self.ids(Op::Load, component, &[pointer]);
@@ -109,7 +109,7 @@ impl Rewrite<'_> {
         self.ids(Op::CompositeConstruct, ty, &values)
     }
 
-    fn store(&mut self, spot: Spot, ty: Id, value: Id) {
+    fn store(&mut self, spot: Location, ty: Id, value: Id) {
         let Some(element) = spot.element else { return self.store_at(spot.variable, spot.offset, ty, value) };
         let Some((pointer, component)) = self.element(spot, element) else { return };
         let value = self.seen_as(value, ty, component);
@@ -131,18 +131,17 @@ impl Rewrite<'_> {
         }
     }
 
-    /// Returns true if something of a type can be one piece.
+    /// Returns true if a type can be one piece.
     fn is_leaf(&self, ty: Id) -> bool {
         !matches!(Type::of(self.m, ty), Some(Type::Array { .. } | Type::Struct { .. }))
     }
 
-    /// The parts of a composite, a vector's own components only.
+    /// Returns the parts of a composite; of a vector, its components.
     fn parts(&self, ty: Id) -> Vec<(Id, u64)> {
         self.layout.parts(self.m, ty).unwrap_or_default()
     }
 
-    /// Pieces that a copy moves are at both its ends, of the same size. All are read before any is written: the ends may
-    /// overlap.
+    /// Copies pieces, which both ends have in the same sizes. All are read before any is written: the ends may overlap.
     fn copy(&mut self, to: End, from: End, bytes: u64) {
         let moved: Vec<(u64, Id, Id)> = match (to, from) {
             (_, End::Variable(variable, begin)) => {
@@ -171,12 +170,12 @@ impl Rewrite<'_> {
         }
     }
 
-    /// The pieces of a variable in a range.
+    /// Returns the pieces of a variable in a range.
     fn within(&self, variable: usize, begin: u64, bytes: u64) -> Vec<(u64, Piece)> {
         self.pieces[variable].range(begin..begin + bytes).map(|(at, piece)| (*at, *piece)).collect()
     }
 
-    /// A pointer to something in memory, so many bytes behind an end of the copy, and how it is aligned.
+    /// Makes a pointer into other memory, so many bytes after an end of the copy. Returns it with its alignment.
     fn elsewhere(&mut self, pointer: Id, offset: u64, ty: Id, end: u32) -> (Id, u32) {
         let align = self.aligned(end).unwrap_or_else(|| self.layout.size(self.m, ty).map_or(1, |s| s.align));
         let align = if offset == 0 { align } else { align.min(1 << offset.trailing_zeros()) };
@@ -199,7 +198,8 @@ impl Rewrite<'_> {
         (at, u32::try_from(align).unwrap_or(1))
     }
 
-    /// The alignment that a copy says of its target (0) or its source (1); one that is said once holds for both.
+    /// Returns the alignment that a copy states for its target (0) or its source (1); one that is stated once holds for
+    /// both.
     fn aligned(&self, end: u32) -> Option<u64> {
         let inst = self.m.inst(self.at);
         let first = if inst.op == Op::CopyMemorySized { 3 } else { 2 };
@@ -213,7 +213,7 @@ impl Rewrite<'_> {
         found.filter(|a| a.is_power_of_two())
     }
 
-    /// A value of the same bits as another type.
+    /// Reinterprets a value as another type.
     fn seen_as(&mut self, value: Id, from: Id, to: Id) -> Id {
         if from == to {
             return value;

@@ -1,4 +1,4 @@
-//! Tensor loads and stores as code: what the realisations of matrices call.
+//! Generates the code of tensor loads and stores, for the lowerings of matrices.
 //!
 //! ```text
 //! let mut tensors = Tensors::new(m, cx.options);
@@ -14,24 +14,24 @@
 //! tensors.finish(m);                                     // when every access is realised
 //! ```
 //!
-//! `row` and `col` must be inside the matrix: nothing here knows of padding. A run is `count` elements side by side,
-//! a power of two, all of them inside the matrix, that begins at a multiple of `count`; along the row unless
-//! [`Access::runs_down`], when it is along the column: the direction in which neighbours are neighbours in memory.
+//! `row` and `col` must be inside the matrix: nothing here handles padding. A run is `count` adjacent elements, a power
+//! of two, all of them inside the matrix, that begins at a multiple of `count`; along the row unless
+//! [`Access::runs_down`], then along the column: the direction in which adjacent elements are adjacent in memory.
 //!
-//! Two accesses with equal [`Access::key`] have the same code, and differ in `args` only.
+//! Two accesses with equal [`Access::key`] have the same code; only their `args` differ.
 
-use super::align::align;
-use super::bytes::{Views, aliased_parameter};
-use super::calc::{Calc, Num, Step};
+use super::base_address::BaseAddress;
+use super::byte_address::{Views, aliased_parameter};
 use super::decode::{Clones, Decode, Maker};
-use super::locate::{Rules, Spot};
+use super::divisibility::align;
+use super::emit::{Begun, Visit};
+use super::index_math::{IndexMath, Num, Step};
+use super::layout_chain::{LayoutType, TensorType, ViewType, chain, layout};
+use super::locate::{Location, Rules};
 use super::memory::Memory;
-use super::origin::Origin;
-use super::parts::{LayoutType, TensorType, ViewType, chain, layout};
-use super::visit::{Begun, Visit};
-use super::wide::Wide;
-use crate::arena::Elem;
+use super::vectorized::Wide;
 use crate::builtins::add_to_interfaces;
+use crate::matrix::arena::Elem;
 use crate::{Options, Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
 use coop_ir::constant::{Constants, Specialization};
@@ -42,7 +42,7 @@ use coop_ir::types::{self, Scalar};
 use coop_ir::views::TensorAccess;
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
-/// What the tensor accesses of a module share.
+/// The state that the tensor accesses of a module share.
 pub(crate) struct Tensors {
     constants: Constants,
     decorations: Decorations,
@@ -51,7 +51,7 @@ pub(crate) struct Tensors {
     clones: Clones,
 }
 
-/// A tensor load or store, read.
+/// A decoded tensor load or store.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     /// The instruction.
@@ -66,7 +66,7 @@ pub(crate) struct Access {
     pub(crate) cols: u32,
     /// True if it is a store.
     pub(crate) store: bool,
-    /// The matrix that is stored; for a load, the one whose elements stay where the view clips.
+    /// The stored matrix; for a load, the one whose elements stay where the view clips.
     pub(crate) object: Id,
     /// True if elements can be clipped: a load then needs the elements of `object`.
     pub(crate) clips: bool,
@@ -79,32 +79,32 @@ pub(crate) struct Access {
     parts: Vec<Arg>,
     view_parts: Vec<Arg>,
     plain_strides: bool,
-    /// The stride of 64 bits, and its dimension; among the parts it is 0.
+    /// The 64-bit stride, and its dimension; among the parts it is 0.
     far: Option<(usize, Arg)>,
     semantics: Semantics,
-    /// Where the pointer points, as far as alignment goes.
-    pub(super) origin: Origin,
+    /// The alignment of the pointer.
+    pub(super) origin: BaseAddress,
     source: Source,
 }
 
-/// Where elements come from or go to.
+/// The source or destination of elements.
 #[derive(Clone, Debug)]
 enum Source {
     Memory(Box<Memory>, Option<Box<Wide>>),
     Decode(Box<Decode>),
 }
 
-/// A number that an access goes by.
+/// A number among the operands of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arg {
     Known(u32),
-    /// A value of the module, such as a constant that can still be specialised.
+    /// A value of the module, such as a specialization constant.
     Global(Id),
     /// A parameter, and a power of two that divides it.
     Param(usize, u32),
 }
 
-/// Collects the values that code takes as parameters.
+/// Collects the values that the code takes as parameters.
 pub(super) struct Args<'a> {
     pub(super) m: &'a Module,
     pub(super) constants: &'a Constants,
@@ -112,7 +112,7 @@ pub(super) struct Args<'a> {
 }
 
 impl Args<'_> {
-    /// The argument for a value of the function.
+    /// Returns the argument for a value of the function.
     pub(super) fn of(&mut self, id: Id) -> Arg {
         let fixed = self.constants.get(id).fixed().and_then(|v| u32::try_from(v).ok());
         let own = self.m.def_inst(id).filter(|i| i.op == Op::Constant && i.operands.len() == 1).and_then(|i| i.word(0));
@@ -122,11 +122,11 @@ impl Args<'_> {
         if self.m.def_inst(id).is_some_and(|i| i.op.is_constant()) {
             return Arg::Global(id);
         }
-        // More than any run or block needs to know only keeps accesses from sharing their code.
+        // Alignment beyond what any run or block needs only keeps accesses from sharing their code.
         Arg::Param(self.pass(id), align(self.m, self.constants, id).min(32))
     }
 
-    /// Passes a value; answers which parameter it is.
+    /// Adds a parameter for a value. Returns its index.
     pub(super) fn pass(&mut self, id: Id) -> usize {
         self.list.iter().position(|a| *a == id).unwrap_or_else(|| {
             self.list.push(id);
@@ -136,7 +136,7 @@ impl Args<'_> {
 }
 
 impl Arg {
-    /// The number where [`Access::args`] have these values.
+    /// Returns the number, given the values of [`Access::args`].
     pub(super) fn num(self, values: &[Id]) -> Num {
         match self {
             Arg::Known(v) => Num::known(v),
@@ -145,7 +145,7 @@ impl Arg {
         }
     }
 
-    /// What stands for it where no code is made: equal arguments are equal numbers.
+    /// Returns a stand-in for use without code: equal arguments are equal numbers.
     fn dry(self) -> Num {
         let number = |n: u32| Id::new(n).unwrap_or_else(|| unreachable!("more than 0"));
         match self {
@@ -169,12 +169,12 @@ impl Arg {
 pub(crate) struct Loaded {
     /// The element.
     pub(crate) value: Id,
-    /// Whether it stays what it was instead. `None`: never.
+    /// The condition under which the element keeps its old value. `None`: never.
     pub(crate) keep: Option<Id>,
 }
 
 impl Tensors {
-    /// For a module after the passes `inline` and `tensor`.
+    /// Makes the state for a module after the passes `inline` and `tensor`.
     pub(crate) fn new(m: &Module, options: &Options<'_>) -> Tensors {
         Tensors {
             constants: Constants::new(m, &Specialization::new()),
@@ -185,7 +185,7 @@ impl Tensors {
         }
     }
 
-    /// Reads a tensor load or store, and makes what its code will use: clones of callbacks, further views of buffers.
+    /// Decodes a tensor load or store, and makes what its code uses: clones of callbacks, further views of buffers.
     pub(crate) fn access(&mut self, m: &mut Module, g: &mut Globals, r: InstRef) -> Result<Access, Refusal> {
         let inst = m.inst(r).clone();
         let malformed = |why: &str| Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says");
@@ -195,7 +195,7 @@ impl Tensors {
         };
         let matrix = if store { m.type_of(object) } else { inst.ty };
         let Some(ty) = matrix.and_then(|t| types::coop_mat(m, t)) else {
-            return Err(malformed("what is loaded or stored is no matrix"));
+            return Err(malformed("the loaded or stored value is not a matrix"));
         };
         let view = ty.view(m, &self.constants);
         let dim = |c: &coop_ir::constant::Const| c.fixed().and_then(|v| u32::try_from(v).ok()).filter(|v| *v > 0);
@@ -249,10 +249,10 @@ impl Tensors {
                 Source::Decode(Box::new(decode))
             }
         };
-        // Where elements are decoded nobody asks.
+        // Nothing asks where elements are decoded.
         let origin = match &source {
-            Source::Memory(..) => Origin::new(m, known, (pointer, scalar.bytes(), &operands.memory), &mut list),
-            Source::Decode(_) => Origin::Unknown,
+            Source::Memory(..) => BaseAddress::new(m, known, (pointer, scalar.bytes(), &operands.memory), &mut list),
+            Source::Decode(_) => BaseAddress::Unknown,
         };
         let args = list;
         let mut access = Access {
@@ -277,14 +277,14 @@ impl Tensors {
             source,
         };
         access.check()?;
-        let rules = access.rules(&mut Calc::dry(1), &Arg::dry);
+        let rules = access.rules(&mut IndexMath::dry(1), &Arg::dry);
         access.clips = rules.clips();
         let contiguous = |down| access.probe(2, down, false).is_some_and(|s| s.linear.step == Step::One);
         access.runs_down = !contiguous(false) && contiguous(true);
         Ok(access)
     }
 
-    /// Removes the layouts and views, with their types, when every access is realised.
+    /// Removes the layouts and views, with their types, once every access is lowered.
     pub(crate) fn finish(&mut self, m: &mut Module) {
         let of_tensors = |op: Op| op.is_tensor_layout() || op.is_tensor_view();
         let mut results: FxHashSet<Id> = FxHashSet::default();
@@ -301,7 +301,7 @@ impl Tensors {
     }
 }
 
-/// The operands of a tensor load or store behind the layout.
+/// The operands of a tensor load or store after the layout.
 struct Operands {
     memory: Vec<Operand>,
     view: Option<Id>,
@@ -324,7 +324,7 @@ impl Operands {
     }
 }
 
-/// Returns true if a view's strides are what its dimensions imply.
+/// Returns true if a view's strides are those implied by its dimensions.
 fn plain_strides(m: &Module, rank: usize, parts: &[Id]) -> bool {
     let value = |id: Id| m.def_inst(id).filter(|i| i.op == Op::Constant).and_then(|i| i.word(0));
     let (dims, strides) = (&parts[..rank], &parts[rank..2 * rank]);
@@ -343,12 +343,12 @@ fn plain_strides(m: &Module, rank: usize, parts: &[Id]) -> bool {
 }
 
 impl Access {
-    /// The types of the parameters for [`Access::args`].
+    /// Returns the types of the parameters for [`Access::args`].
     pub(crate) fn param_types(&self, m: &Module) -> Vec<Id> {
         self.args.iter().filter_map(|a| m.type_of(*a)).collect()
     }
 
-    /// What the code depends on, but for the types of the parameters.
+    /// Returns all that the code depends on, but for the types of the parameters.
     pub(crate) fn key(&self) -> Vec<Operand> {
         let mut out = vec![Operand::Id(self.matrix), Operand::Word(u32::from(self.store))];
         out.push(Operand::Word(self.layout.clamp << 8 | self.layout.rank as u32));
@@ -371,7 +371,7 @@ impl Access {
         out
     }
 
-    /// Refuses what is undefined whatever the values are.
+    /// Refuses accesses that are undefined for all values of their operands.
     fn check(&self) -> Result<(), Refusal> {
         let refuse = |why: String| Err(Refusal::new("refused-tensor", Some(self.at), why, "see what coopcheck says"));
         let rank = self.layout.rank;
@@ -401,7 +401,7 @@ impl Access {
         Ok(())
     }
 
-    fn rules(&self, c: &mut Calc<'_, '_>, num: &dyn Fn(Arg) -> Num) -> Rules {
+    fn rules(&self, c: &mut IndexMath<'_, '_>, num: &dyn Fn(Arg) -> Num) -> Rules {
         let parts = self.parts.iter().map(|a| num(*a)).collect();
         let view_parts = self.view_parts.iter().map(|a| num(*a)).collect();
         Rules::new(
@@ -418,10 +418,10 @@ impl Access {
     }
 
     pub(super) fn dry_rules(&self) -> Rules {
-        self.rules(&mut Calc::dry(1), &Arg::dry)
+        self.rules(&mut IndexMath::dry(1), &Arg::dry)
     }
 
-    /// Returns true if coordinates beyond the tensor are asked for.
+    /// Returns true if coordinates outside the tensor are clamped or filled.
     pub(crate) fn clamps(&self) -> bool {
         self.layout.clamp != super::CLAMP_UNDEFINED
     }
@@ -431,7 +431,7 @@ impl Access {
         matches!(self.source, Source::Decode(_))
     }
 
-    /// Returns true if memory can be counted in the units that the pointer of a matrix load points to.
+    /// Returns true if memory can be addressed in the units that the pointer of a matrix load points to.
     pub(super) fn reaches_units(&self) -> bool {
         match &self.source {
             Source::Memory(memory, _) => self.far.is_none() && memory.has_units(),
@@ -439,10 +439,10 @@ impl Access {
         }
     }
 
-    /// What a run of `count` elements is like, if its elements can be found at once; with `aligned`, where all offsets
-    /// are multiples of `count`.
-    pub(super) fn probe(&self, count: u32, down: bool, aligned: bool) -> Option<Spot> {
-        let c = &mut Calc::dry(count);
+    /// Returns the location of a run of `count` elements, if its elements can be located at once; with `aligned`,
+    /// assuming that all offsets are multiples of `count`.
+    pub(super) fn probe(&self, count: u32, down: bool, aligned: bool) -> Option<Location> {
+        let c = &mut IndexMath::dry(count);
         let mut rules = self.rules(c, &Arg::dry);
         if aligned {
             let all = 0..self.layout.rank;
@@ -456,14 +456,14 @@ impl Access {
         spot.is_run().then_some(spot)
     }
 
-    /// Begins the code: parameters from `first` on are [`Access::args`].
+    /// Begins the code in a function whose parameters from `first` on are [`Access::args`].
     pub(crate) fn begin(&self, b: &mut FunctionBuilder<'_>, first: usize) -> Visit {
         let values: Vec<Id> = (0..self.args.len()).map(|at| b.param(first + at)).collect();
         values.iter().for_each(|id| aliased_parameter(b, *id));
         self.begin_with(b, &values)
     }
 
-    /// Begins the code where the access is: [`Access::args`] are at hand.
+    /// Begins the code in place of the access, where [`Access::args`] are available.
     pub(crate) fn begin_here(&self, b: &mut FunctionBuilder<'_>) -> Visit {
         self.begin_with(b, &self.args)
     }
@@ -472,7 +472,7 @@ impl Access {
         let nums: Vec<Num> = self.parts.iter().chain(&self.view_parts).map(|a| a.num(values)).collect();
         let args: Vec<Arg> = self.parts.iter().chain(&self.view_parts).copied().collect();
         let num = |arg: Arg| nums[args.iter().position(|a| *a == arg).unwrap_or_default()];
-        let rules = self.rules(&mut Calc::new(b, 1), &num);
+        let rules = self.rules(&mut IndexMath::new(b, 1), &num);
         let source = match &self.source {
             Source::Memory(memory, wide) => {
                 Begun::Memory(Box::new(memory.begin(b, values)), wide.as_ref().map(|w| Box::new(w.begin(b, values))))
@@ -493,16 +493,16 @@ impl Access {
     }
 }
 
-/// The low bits of the clamp value as an element.
+/// Returns the low bits of the clamp value as an element.
 fn fill_value(b: &mut FunctionBuilder<'_>, elem: Elem, bits: Num) -> Id {
     let width = elem.scalar.width();
     if let Some(bits) = bits.constant() {
         let bits = if width < 32 { u64::from(bits) & ((1 << width) - 1) } else { u64::from(bits) };
         return match elem.scalar {
-            // Constants of these types are not everywhere; their bits are.
+            // Not every environment has constants of these types; constants of their bits always exist.
             Scalar::Encoded { .. } if bits != 0 => {
                 let raw = b.globals.constant(b.module, Scalar::Int { width, signed: false }, bits);
-                crate::scalar::bits::small_type(b.module, Scalar::Int { width, signed: false });
+                crate::matrix::bits::small_type(b.module, Scalar::Int { width, signed: false });
                 b.ids(Op::Bitcast, elem.ty, &[raw])
             }
             scalar => b.globals.constant_of(b.module, elem.ty, scalar, bits),
@@ -513,7 +513,7 @@ fn fill_value(b: &mut FunctionBuilder<'_>, elem: Elem, bits: Num) -> Id {
     let raw = match width {
         32 => word,
         _ => {
-            crate::scalar::bits::small_type(b.module, unsigned);
+            crate::matrix::bits::small_type(b.module, unsigned);
             let ty = b.globals.uint(b.module, width);
             b.ids(Op::UConvert, ty, &[word])
         }
@@ -522,7 +522,7 @@ fn fill_value(b: &mut FunctionBuilder<'_>, elem: Elem, bits: Num) -> Id {
     if raw_type == Some(elem.ty) { raw } else { b.ids(Op::Bitcast, elem.ty, &[raw]) }
 }
 
-/// A number that is the same for all elements.
+/// Makes a number that is the same for all elements.
 pub(super) fn still(at: Index) -> Num {
     match at {
         Index::Const(v) => Num::known(v),

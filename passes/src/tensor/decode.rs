@@ -1,22 +1,23 @@
-//! Decode functions: what a tensor load calls for each element of a block, or for several side by side.
+//! Prepares the decode functions that a tensor load calls for each element of a block, or for several adjacent ones.
 //!
-//! A decode function takes a pointer to its block in PhysicalStorageBuffer memory. Where the load itself goes through
-//! such a pointer the function is called as it is, with the pointer stepped. Where the load goes through a binding there
-//! is no such pointer, and no instruction makes one. Then a copy of the function takes the number of the block (or
-//! the byte where it begins, if blocks are not counted from the start of the buffer) in place of the pointer, and reads
-//! the buffer through views ([`super::bytes`]), whatever structs the function saw through its pointer and casts of it.
+//! A decode function takes a pointer to its block in PhysicalStorageBuffer memory. If the load itself goes through such
+//! a pointer, the function is called as it is, with the pointer advanced. If the load goes through a binding there is
+//! no such pointer, and no instruction makes one. Then a copy of the function takes the index of the block (or the byte
+//! where it begins, if blocks are not counted from the start of the buffer) instead of the pointer, and reads the
+//! buffer through views ([`super::byte_address`]), whatever structs the function accessed through its pointer and casts
+//! of it.
 //!
-//! Refuses: pointers that a decode function stores to, keeps in memory, or chooses between.
+//! Refuses: pointers that a decode function stores to, stores in memory, or selects between.
 
 use super::access::{Arg, Args};
-use super::align::align;
-use super::bytes::{Address, Bound, Buffer, Layouts, Reader, Term, Views, unaligned};
-use super::calc::{Calc, Num, power};
+use super::byte_address::{Address, Bound, Buffer, Layouts, Reader, Term, Views, unaligned};
+use super::decode_reads::reads;
+use super::divisibility::align;
+use super::index_math::{IndexMath, Num, power};
 use super::memory::{far_index, unsigned};
-use super::reads::reads;
-use crate::arena::{Elem, QUAD};
 use crate::inline::{returns, splice};
 use crate::kernel::is_kernel;
+use crate::matrix::arena::{Elem, QUAD};
 use crate::{Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
 use coop_ir::constant::Constants;
@@ -27,7 +28,7 @@ use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::Users;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 
-/// The functions that decode, as they are called.
+/// The decode functions of a load.
 #[derive(Clone, Debug)]
 pub(super) struct Decode {
     pub(super) scalar: Callee,
@@ -40,7 +41,7 @@ pub(super) struct Decode {
 #[derive(Clone, Debug)]
 pub(super) struct Callee {
     function: Id,
-    /// The one to call where blocks begin at multiples of 16 bytes, if another.
+    /// The function to call where blocks begin at multiples of 16 bytes, if it is another.
     wide: Option<Id>,
     ret: Id,
     /// The types of the arrays of coordinates.
@@ -50,16 +51,16 @@ pub(super) struct Callee {
     descriptor: Option<Descriptor>,
 }
 
-/// What stands for the pointer.
+/// The replacement of the pointer parameter.
 #[derive(Clone, Debug)]
 enum From {
-    /// Nothing: the function does not look at it.
+    /// None: the function does not use it.
     Nothing,
-    /// A pointer, `step` bytes for each block: the parameter, and the type that the function takes.
+    /// A pointer, `step` bytes per block: the parameter, and the type that the function takes.
     Physical { pointer: usize, step: u32, ty: Id },
-    /// The number of the block from the start of the buffer: that from where the access points, and these multiples.
+    /// The index of the block from the start of the buffer: that from where the access points, and these multiples.
     Blocks { terms: Vec<(Arg, u32)>, constant: u32 },
-    /// The number from where the access points, and the byte where it points.
+    /// The index of the block from where the access points, and the byte where it points.
     Bytes { terms: Vec<(Arg, u32)>, constant: u32 },
 }
 
@@ -69,7 +70,7 @@ enum Descriptor {
     Param(usize),
 }
 
-/// The copies of decode functions, by what they are made for.
+/// The copies of decode functions, by key.
 #[derive(Default, Debug)]
 pub(super) struct Clones {
     by_key: FxHashMap<CloneKey, Copied>,
@@ -79,9 +80,9 @@ pub(super) struct Clones {
 #[derive(Clone, Copy, Debug)]
 struct Copied {
     function: Id,
-    /// True if it looks at the block at all.
+    /// True if it reads the block at all.
     used: bool,
-    /// True if it would read more at once if blocks began at multiples of 16 bytes.
+    /// True if it could use wider reads if blocks began at multiples of 16 bytes.
     narrow: bool,
 }
 
@@ -90,12 +91,12 @@ struct CloneKey {
     function: Id,
     variable: Id,
     descriptor: Option<Id>,
-    /// Bytes from block to block; what the byte that is passed beside the number, if one is, is a multiple of.
+    /// The bytes from block to block; the divisor of the byte offset that is passed beside the index, if one is.
     step: u32,
     base: Option<u32>,
 }
 
-/// What making a decoder takes.
+/// The state for making a decoder.
 pub(super) struct Maker<'a> {
     pub(super) m: &'a mut Module,
     pub(super) g: &'a mut Globals,
@@ -116,7 +117,8 @@ struct Signature {
 }
 
 impl Maker<'_> {
-    /// The decoder of a load: its functions, the pointer it loads from, and the arguments that the code takes so far.
+    /// Makes the decoder of a load from its functions, the pointer it loads from, and the arguments that the code takes
+    /// so far.
     pub(super) fn decode(
         &mut self,
         functions: (Id, Option<Id>),
@@ -127,12 +129,12 @@ impl Maker<'_> {
     ) -> Result<Decode, Refusal> {
         let scalar = self.callee(functions.0, pointer, rank, list)?;
         if scalar.ret != elem.ty {
-            return Err(self.malformed("the decode function gives no element of the matrix"));
+            return Err(self.malformed("the decode function does not return an element of the matrix"));
         }
         let mut vector = None;
         if let Some(function) = functions.1 {
             let callee = self.callee(function, pointer, rank, list)?;
-            // Vectors of an id count have no lowering: the scalar function says the same.
+            // Vectors with a component count given by an id have no lowering: the scalar function is equivalent.
             if let Some(Type::Vector { elem: of, len }) = Type::of(self.m, callee.ret)
                 && of == elem.ty
                 && len.is_power_of_two()
@@ -182,9 +184,9 @@ impl Maker<'_> {
 
     fn callee(&mut self, function: Id, pointer: Id, rank: usize, list: &mut Vec<Id>) -> Result<Callee, Refusal> {
         let signature = self.signature(function, rank);
-        let s = signature.ok_or_else(|| self.malformed("the decode function has not the parameters it must have"))?;
+        let s = signature.ok_or_else(|| self.malformed("the decode function does not have the required parameters"))?;
         let size = self.layouts().size(s.pointee, 0);
-        // What ends in a runtime array has no size: all blocks begin where the access points.
+        // A type that ends in a runtime array has no size: all blocks begin where the access points.
         let (size, alignment) =
             size.ok_or_else(|| self.malformed("the decode function's blocks have no known size"))?;
         let step = match self.semantics {
@@ -210,9 +212,8 @@ impl Maker<'_> {
             return Ok(callee(function, From::Physical { pointer: at, step, ty: s.pointer }, None));
         }
         let bound = self.layouts().bound(pointer);
-        let Bound { variable, descriptor, terms, constant } = bound.ok_or_else(|| {
-            self.refuse("a decode function needs to know which binding the load goes through".to_owned())
-        })?;
+        let Bound { variable, descriptor, terms, constant } = bound
+            .ok_or_else(|| self.refuse("a decode function needs the binding that the load goes through".to_owned()))?;
         let aligned = terms.iter().map(|(id, factor)| self.align_of(*id).saturating_mul(power(*factor)));
         let base_align = aligned.chain([power(constant)]).min().unwrap_or(1).min(QUAD);
         let mut args = Args { m: self.m, constants: self.constants, list: std::mem::take(list) };
@@ -246,7 +247,7 @@ impl Maker<'_> {
         Ok(callee)
     }
 
-    /// The copy for what a key says, made when first needed.
+    /// Returns the copy for a key, made on first use.
     fn copied(&mut self, key: &CloneKey, descriptor: bool) -> Result<Copied, Refusal> {
         if let Some(known) = self.clones.by_key.get(key) {
             return Ok(*known);
@@ -260,7 +261,7 @@ impl Maker<'_> {
         align(self.m, self.constants, id)
     }
 
-    /// A copy of a decode function that reads a binding.
+    /// Makes a copy of a decode function that reads a binding.
     fn clone(&mut self, key: &CloneKey, descriptor: bool) -> Result<Copied, Refusal> {
         let f = self.function(key.function).ok_or_else(|| self.malformed("the decode function has no body"))?;
         splice::duplicate(self.m, f, "_of_binding");
@@ -325,7 +326,7 @@ impl Maker<'_> {
         Ok(Copied { function: id, used, narrow })
     }
 
-    /// Inlines what a function passes such pointers to.
+    /// Inlines the functions that receive such pointers.
     fn flatten(&mut self, f: usize) -> Result<(), Refusal> {
         let physical = StorageClass::PhysicalStorageBuffer;
         let is_pointer =
@@ -351,7 +352,7 @@ impl Maker<'_> {
         })
     }
 
-    /// Puts reads of the buffer in place of reads through the pointer `old` and what is made of it.
+    /// Replaces reads through the pointer `old`, and through pointers derived from it, by reads of the buffer.
     fn rewrite(
         &mut self,
         function: &mut Function,
@@ -388,7 +389,7 @@ impl Maker<'_> {
                 }
                 let base = inst.id(0).and_then(|id| derived.get(&id)).cloned();
                 let (Some(base), Some(result), Some(ty)) = (base, inst.result, inst.ty) else {
-                    return Err(refusal(format!("a decode function has the pointer to its block in {}", inst.op)));
+                    return Err(refusal(format!("a decode function uses the pointer to its block in {}", inst.op)));
                 };
                 match inst.op {
                     Op::Load => {
@@ -417,7 +418,7 @@ impl Maker<'_> {
                         })?;
                         derived.insert(result, found);
                     }
-                    op => return Err(refusal(format!("a decode function has the pointer to its block in {op}"))),
+                    op => return Err(refusal(format!("a decode function uses the pointer to its block in {op}"))),
                 }
                 gone.insert(result);
                 dropped.push(r);
@@ -425,7 +426,7 @@ impl Maker<'_> {
         }
         function.blocks = b.blocks();
         dropped.into_iter().for_each(|r| self.m.forget(r));
-        // Phis at the head of loops were kept before what comes round was known.
+        // Phis of loop headers were kept before their back edges were known.
         for r in function.blocks.iter().flat_map(|b| b.insts.iter().copied()).collect::<Vec<_>>() {
             if self.m.inst(r).ids().any(|id| replaced.contains_key(&id)) {
                 self.m.inst_mut(r).map_ids(|id| replaced.get(&id).copied().unwrap_or(id));
@@ -435,7 +436,7 @@ impl Maker<'_> {
     }
 }
 
-/// Returns true if a use of a pointer leads nowhere: a cast or chain that nothing uses.
+/// Returns true if a use of a pointer is dead: a cast or chain that nothing uses.
 fn is_dead(m: &Module, function: &Function, r: InstRef) -> bool {
     let Some(result) = m.inst(r).result else { return false };
     let pure = matches!(m.inst(r).op, Op::Bitcast | Op::CopyObject | Op::AccessChain | Op::InBoundsAccessChain);
@@ -443,7 +444,7 @@ fn is_dead(m: &Module, function: &Function, r: InstRef) -> bool {
     pure && uses.all(|u| is_dead(m, function, *u))
 }
 
-/// Where an access chain from an address leads.
+/// Follows an access chain from an address.
 fn chained(
     b: &mut FunctionBuilder<'_>,
     constants: &Constants,
@@ -457,7 +458,7 @@ fn chained(
     let Type::Pointer { pointee, .. } = Type::of(b.module, pointer_type)? else { return None };
     let steps = inst.op.is_element_chain();
     let indices: Vec<Id> = inst.ids_from(1).map(|id| replaced.get(&id).copied().unwrap_or(id)).collect();
-    // Indices are of any width and sign; addresses are computed in 32 bits.
+    // Indices have any width and sign; addresses are computed in 32 bits.
     let mut casts: FxHashMap<Id, Term> = FxHashMap::default();
     for id in &indices {
         if constants.get(*id).fixed().is_some() {
@@ -490,14 +491,14 @@ fn chained(
     Some(address)
 }
 
-/// The functions that a function calls.
+/// Returns the functions that a function calls.
 fn called(m: &Module, function: &Function) -> Vec<Id> {
     let calls = function.insts().filter(|r| m.inst(*r).op == Op::FunctionCall);
     calls.filter_map(|r| m.inst(r).id(0)).collect()
 }
 
 impl Decode {
-    /// What the code depends on.
+    /// Appends all that the code depends on.
     pub(super) fn key(&self, out: &mut Vec<Operand>) {
         for callee in std::iter::once(&self.scalar).chain(self.vector.as_ref().map(|v| &v.0)) {
             out.push(Operand::Id(callee.function));
@@ -536,7 +537,7 @@ impl Callee {
             let mut all = Num::known(constant);
             for (arg, factor) in terms {
                 let n = unsigned(b, arg.num(values));
-                let c = &mut Calc::new(b, 1);
+                let c = &mut IndexMath::new(b, 1);
                 let term = c.mul(n, Num::known(*factor));
                 all = c.add(term, all);
             }
@@ -554,7 +555,7 @@ impl Callee {
             From::Bytes { terms, constant } => base = Some(sum(b, terms, *constant)),
         }
         let descriptor = self.descriptor.and_then(|d| match d {
-            // The copy has it.
+            // The copy includes it.
             Descriptor::Constant(_) => None,
             Descriptor::Param(at) => {
                 let n = unsigned(b, Num::value(values[at], 1));
@@ -569,10 +570,10 @@ impl Callee {
     }
 }
 
-/// A pointer of a type whose steps are `step` bytes.
+/// Makes a pointer of a type that is stepped by `step` bytes.
 fn stepped(b: &mut FunctionBuilder<'_>, pointer: Id, step: u32) -> Id {
     if is_kernel(b.module) {
-        // Every pointer steps by what it points to, and that is the function's own decision.
+        // A pointer is stepped by its pointee, which the function chose.
         return pointer;
     }
     let storage = StorageClass::PhysicalStorageBuffer;
@@ -591,20 +592,20 @@ fn stepped(b: &mut FunctionBuilder<'_>, pointer: Id, step: u32) -> Id {
     b.ids(Op::Bitcast, id, &[pointer])
 }
 
-/// A function that decodes, in the function that is made.
+/// A decode function, in the generated function.
 #[derive(Clone, Debug)]
 struct Called {
     callee: Callee,
-    /// What is added to the number of the block.
+    /// The offset of the index of the block.
     number: Num,
     base: Option<Num>,
-    /// Whether blocks do not begin at multiples of 16 bytes, where that matters and is not sure.
+    /// The condition that blocks do not begin at multiples of 16 bytes, where that matters and is not known.
     off: Option<Id>,
     pointer: Option<Id>,
     descriptor: Option<Id>,
 }
 
-/// The decoder of an access in the function that is made.
+/// The decoder of an access in the generated function.
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
     scalar: Called,
@@ -613,7 +614,7 @@ pub(super) struct Decoder {
 }
 
 impl Called {
-    /// Calls it for the element with these coordinates.
+    /// Calls the function for the element with these coordinates.
     fn call(&self, b: &mut FunctionBuilder<'_>, linear: Num, far: Option<Id>, at: (&[Num], &[Num])) -> Id {
         let (block, within) = at;
         let mut operands = Vec::new();
@@ -630,7 +631,7 @@ impl Called {
                 operands.push(if same { pointer } else { b.ids(Op::Bitcast, *ty, &[pointer]) });
             }
             From::Blocks { .. } | From::Bytes { .. } => {
-                let number = Calc::new(b, 1).add(linear, self.number);
+                let number = IndexMath::new(b, 1).add(linear, self.number);
                 operands.push(b.index(number.at));
                 if let Some(base) = self.base {
                     operands.push(b.index(base.at));
@@ -672,12 +673,12 @@ impl Decoder {
         self.scalar.call(b, linear, far, at)
     }
 
-    /// How many elements side by side the vector function gives.
+    /// Returns the number of adjacent elements that the vector function returns.
     pub(super) fn lanes(&self) -> Option<u32> {
         self.vector.as_ref().map(|v| v.1)
     }
 
-    /// Decodes as many elements as [`Decoder::lanes`] says, from one whose last coordinate in its block is a multiple.
+    /// Decodes [`Decoder::lanes`] elements, from one whose last coordinate in its block is a multiple of that.
     pub(super) fn several(
         &self,
         b: &mut FunctionBuilder<'_>,

@@ -1,16 +1,16 @@
-//! Tensor accesses that are plain matrix loads and stores, as far as one can see, with what remains to be tested.
+//! Recognizes tensor accesses that are plain matrix loads and stores, and the conditions left to test at run time.
 //!
-//! That is so where each coordinate is the row, the column or a constant, nothing is clipped, blocks are single elements,
-//! and rows or columns are contiguous. Whether a tile is in bounds and aligned is often known only when the code runs:
-//! then there is a condition, the same for all invocations of the scope, since the operands of the access are.
+//! An access is plain if each coordinate is the row, the column or a constant, nothing is clipped, blocks are single
+//! elements, and rows or columns are contiguous. Whether a tile is in bounds and aligned is often known only at run
+//! time: then there is a condition, uniform for the scope since the operands of the access are.
 
 use super::access::Access;
-use super::bytes::{Address, Term};
-use super::calc::{Calc, Num};
+use super::base_address::BaseAddress;
+use super::byte_address::{Address, Term};
+use super::emit::{Begun, Visit};
+use super::index_math::{IndexMath, Num};
+use super::layout_chain::layout;
 use super::locate::{Axis, Rules};
-use super::origin::Origin;
-use super::parts::layout;
-use super::visit::{Begun, Visit};
 use super::{CLAMP_UNDEFINED, access};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::{Id, Op, Operand};
@@ -26,16 +26,16 @@ pub(crate) struct Direct {
     pub(crate) stride: Id,
     /// The memory operands.
     pub(crate) operands: Vec<Operand>,
-    /// Where this holds the tile is no plain load or store after all. `None`: it always is one.
+    /// The condition under which the tile is not a plain load or store. `None`: it always is one.
     pub(crate) unless: Option<Id>,
 }
 
 impl Access {
-    /// Returns whether the access is plain, if what must be tested turns out well: then, whether columns are
+    /// Returns `Some` if the access is plain, provided that the conditions to test hold: whether columns are
     /// contiguous.
     pub(crate) fn plain(&self) -> Option<bool> {
         let rules = self.dry_rules();
-        if self.clips || matches!(self.origin, Origin::Unknown) || self.decodes() || !self.reaches_units() {
+        if self.clips || matches!(self.origin, BaseAddress::Unknown) || self.decodes() || !self.reaches_units() {
             return None;
         }
         let axes = rules.axes()?;
@@ -43,9 +43,9 @@ impl Access {
     }
 }
 
-/// Returns whether columns are contiguous, if rows or columns are.
+/// Returns whether columns (not rows) are contiguous; `None` if neither are.
 fn orientation(rules: &Rules, axes: &[Axis]) -> Option<bool> {
-    let c = &mut Calc::dry(1);
+    let c = &mut IndexMath::dry(1);
     let [rows, cols] = strides(c, rules, axes);
     match (rows.constant(), cols.constant()) {
         (_, Some(1)) => Some(false),
@@ -54,8 +54,8 @@ fn orientation(rules: &Rules, axes: &[Axis]) -> Option<bool> {
     }
 }
 
-/// How far apart rows and columns are.
-fn strides(c: &mut Calc<'_, '_>, rules: &Rules, axes: &[Axis]) -> [Num; 2] {
+/// Returns the distances of rows and of columns.
+fn strides(c: &mut IndexMath<'_, '_>, rules: &Rules, axes: &[Axis]) -> [Num; 2] {
     [Axis::Row, Axis::Col].map(|axis| {
         let mut sum = Num::known(0);
         for d in (0..axes.len()).filter(|d| axes[*d] == axis) {
@@ -66,7 +66,7 @@ fn strides(c: &mut Calc<'_, '_>, rules: &Rules, axes: &[Axis]) -> [Num; 2] {
 }
 
 impl Visit {
-    /// The tile of `rows` x `cols` elements from a row and a column on, inside the matrix, as a plain load or store
+    /// Returns the tile of `rows` x `cols` elements at a row and a column, inside the matrix, as a plain load or store
     /// whose pointer and stride are multiples of `align` bytes (a power of two).
     pub(crate) fn direct(
         &self,
@@ -79,7 +79,7 @@ impl Visit {
         let rules = &self.rules;
         let axes = rules.axes()?;
         let Begun::Memory(root, _) = &self.source else { return None };
-        let c = &mut Calc::new(b, 1);
+        let c = &mut IndexMath::new(b, 1);
         let [row_step, col_step] = strides(c, rules, &axes);
         let step = if col_major { col_step } else { row_step };
         let (mut linear, mut unless) = (Num::known(0), None);
@@ -117,16 +117,16 @@ impl Visit {
                     return None;
                 }
                 let off = address.misaligned(b, align);
-                unless = Calc::new(b, 1).or(unless, off);
+                unless = IndexMath::new(b, 1).or(unless, off);
             }
         }
         if self.access.store && step.constant().is_none() {
-            // A store can't have rows on top of each other.
+            // The rows of a store must not overlap.
             let none = b.compare(Op::IEqual, step.at, Index::Const(0));
-            unless = Calc::new(b, 1).or(unless, Some(none));
+            unless = IndexMath::new(b, 1).or(unless, Some(none));
         }
         let (pointer, stride, unfit) = root.units(b, linear, step)?;
-        let unless = Calc::new(b, 1).or(unless, unfit);
+        let unless = IndexMath::new(b, 1).or(unless, unfit);
         let stride = b.index(stride.at);
         let operands = root.matrix_operands(align.min(16).max(bytes));
         Some(Direct { col_major, pointer, stride, operands, unless })

@@ -1,20 +1,21 @@
-//! Where an element is: from row and column, by view, slice and clamping, to a number of the tensor's storage.
+//! Computes the location of an element: from row and column, through view, slice and clamping, to an index into the
+//! tensor's storage.
 //!
-//! An element's number in the matrix is kept as digits of a mixed radix: row and column are digits already, of the
-//! radices that the matrix has. Taking a coordinate out of the number then costs nothing where a span equals the
-//! number of columns, and little where one divides the other. Only where nothing is known of the radices do the digits
+//! The row-major index of an element in the matrix is kept as digits of a mixed radix: row and column are digits
+//! already, whose radices the matrix has. Taking a coordinate out of the index is then free where a span equals the
+//! number of columns, and cheap where one divides the other. Only where nothing is known of the radices do the digits
 //! become one number that is divided.
 //!
-//! All elements of a run are found at once where each coordinate stays or goes up by one ([`Step`]).
+//! All elements of a run are located at once where each coordinate stays or increments by one ([`Step`]).
 
-use super::calc::{Calc, Num, Step};
-use super::parts::{LayoutType, ViewType, layout};
+use super::index_math::{IndexMath, Num, Step};
+use super::layout_chain::{LayoutType, ViewType, layout};
 use super::{CLAMP_CONSTANT, CLAMP_MIRRORED, CLAMP_REPEAT, CLAMP_TO_EDGE, CLAMP_UNDEFINED};
 use crate::Semantics;
 use coop_ir::builder::Index;
 use coop_ir::{Id, Op};
 
-/// What an access goes by, as numbers of the code that is made, and what follows from them for all elements.
+/// The operands of an access, as numbers of the generated code, and what follows from them for all elements.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     pub(super) layout: LayoutType,
@@ -27,17 +28,17 @@ pub(super) struct Rules {
     pub(super) parts: Vec<Num>,
     /// The parts of the view.
     pub(super) view_parts: Vec<Num>,
-    /// True if the view's strides are those of its dimensions.
+    /// True if the view's strides are those implied by its dimensions.
     pub(super) plain_strides: bool,
-    /// Extents, with all that are too large to be reached made equal; by dimension.
+    /// The extents by dimension; all that are too large to be reached are made equal.
     limits: Vec<Num>,
     /// The period of mirroring, by dimension.
     periods: Vec<Num>,
-    /// The number of the storage element at the slice's offset, for dimensions that are not clamped to others.
+    /// The index of the storage element at the slice's offset, over dimensions that are not clamped.
     base: Num,
-    /// Where the rows and the columns that are not clipped end.
+    /// The end of the rows and of the columns that are not clipped.
     ends: [Option<Num>; 2],
-    /// The dimension whose stride is counted apart, since it has 64 bits.
+    /// The dimension whose stride is kept apart, since it has 64 bits.
     far: Option<usize>,
 }
 
@@ -48,29 +49,30 @@ pub(super) struct Coordinate {
     pub(super) within: Num,
 }
 
-/// Where an element or a run of them is.
+/// The location of an element or of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Spot {
-    /// Whether the view clips it (any of them).
+pub(super) struct Location {
+    /// The condition that the view clips it (any of them).
     pub(super) clipped: Option<Id>,
-    /// Whether it (any of them) is outside of the tensor, where that means something else than another place.
+    /// The condition that it (any of them) is outside the tensor, if the clamp mode does not wrap it to another
+    /// location.
     pub(super) outside: Option<Id>,
-    /// The number of the storage element.
+    /// The index of the storage element.
     pub(super) linear: Num,
-    /// The coordinate by which a stride of 64 bits is multiplied, as a number with a sign: so far behind is that element.
+    /// The signed coordinate to multiply by the 64-bit stride, whose product is added to `linear`.
     pub(super) line: Option<Num>,
     pub(super) coordinates: Vec<Coordinate>,
 }
 
-impl Spot {
-    /// Returns true if the elements of a run follow each other, each coordinate moving in a known way.
+impl Location {
+    /// Returns true if the elements of a run are adjacent, each coordinate moving in a known way.
     pub(super) fn is_run(&self) -> bool {
         let known = |n: &Num| n.step != Step::Free;
         known(&self.linear) && self.coordinates.iter().all(|c| known(&c.block) && known(&c.within))
     }
 }
 
-/// What a coordinate of the slice is, as far as rows and columns go.
+/// A coordinate of the slice in terms of row and column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Axis {
     Row,
@@ -88,7 +90,7 @@ struct Digit {
 impl Rules {
     #[allow(clippy::too_many_arguments, reason = "these are what an access consists of")]
     pub(super) fn new(
-        c: &mut Calc<'_, '_>,
+        c: &mut IndexMath<'_, '_>,
         layout: LayoutType,
         view: Option<ViewType>,
         shape: (u32, u32),
@@ -123,7 +125,7 @@ impl Rules {
         self.parts[kind * self.layout.rank + d]
     }
 
-    /// Returns true if what is outside of the tensor is another place in it.
+    /// Returns true if a coordinate outside the tensor wraps to another location in it.
     fn wraps(&self) -> bool {
         !self.store && matches!(self.layout.clamp, CLAMP_TO_EDGE | CLAMP_REPEAT | CLAMP_MIRRORED)
     }
@@ -132,7 +134,7 @@ impl Rules {
         self.part(layout::BLOCK, d).constant() == Some(1) && !self.wraps()
     }
 
-    /// The same where the offsets of some dimensions are multiples of `by`.
+    /// Returns the same rules, assuming that the offsets of some dimensions are multiples of `by`.
     pub(super) fn assuming(&self, by: u32, dimensions: impl IntoIterator<Item = usize>) -> Rules {
         let mut out = self.clone();
         for d in dimensions {
@@ -142,11 +144,11 @@ impl Rules {
         out
     }
 
-    /// What does not depend on the element.
-    fn prepare(&mut self, c: &mut Calc<'_, '_>) {
+    /// Computes what does not depend on the element.
+    fn prepare(&mut self, c: &mut IndexMath<'_, '_>) {
         for d in 0..self.layout.rank {
             let extent = self.part(layout::EXTENT, d);
-            // Coordinates are signed: those from 2^31 on are negative, and outside of any tensor.
+            // Coordinates are signed: those from 2^31 on are negative, and outside any tensor.
             let half = Num::known(1 << 31);
             let limit = match extent.constant() {
                 _ if self.layout.clamp == CLAMP_UNDEFINED => extent,
@@ -176,8 +178,9 @@ impl Rules {
         }
     }
 
-    /// `2 * extent - 2`, but never 0: an extent of 1 has one place only. No coordinate gets round larger extents.
-    fn period(&self, c: &mut Calc<'_, '_>, extent: Num) -> Num {
+    /// Returns `2 * extent - 2`, but never 0: an extent of 1 has one location only. No coordinate wraps around larger
+    /// extents.
+    fn period(&self, c: &mut IndexMath<'_, '_>, extent: Num) -> Num {
         if let Some(e) = extent.constant() {
             return Num::known(if e > 1 << 31 { u32::MAX } else { (2 * e).wrapping_sub(2).max(1) });
         }
@@ -196,23 +199,23 @@ impl Rules {
         (0..2).any(|k| self.ends[k].is_some() || self.view_parts[clip + 2 * k].constant() != Some(0))
     }
 
-    /// Where the element at a row and a column is, or the run that begins there.
-    pub(super) fn locate(&self, c: &mut Calc<'_, '_>, row: Num, col: Num) -> Spot {
+    /// Locates the element at a row and a column, or the run that begins there.
+    pub(super) fn locate(&self, c: &mut IndexMath<'_, '_>, row: Num, col: Num) -> Location {
         let (row, col) = (row.less_than(self.rows), col.less_than(self.cols));
         let (mut digits, clipped) = self.number(c, row, col);
         if let Some(v) = &self.view {
             digits = self.through_view(c, v, digits);
         }
         let (slice, inside_span) = self.slice(c, &mut digits);
-        let mut spot = Spot { clipped, outside: None, linear: self.base, line: None, coordinates: Vec::new() };
+        let mut spot = Location { clipped, outside: None, linear: self.base, line: None, coordinates: Vec::new() };
         for d in 0..self.layout.rank {
             self.coordinate(c, d, slice[d], inside_span[d], &mut spot);
         }
         spot
     }
 
-    /// The coordinates in the slice, and whether each is surely less than its span.
-    fn slice(&self, c: &mut Calc<'_, '_>, digits: &mut Vec<Digit>) -> (Vec<Num>, Vec<bool>) {
+    /// Returns the coordinates in the slice, and whether each is known to be less than its span.
+    fn slice(&self, c: &mut IndexMath<'_, '_>, digits: &mut Vec<Digit>) -> (Vec<Num>, Vec<bool>) {
         let rank = self.layout.rank;
         let mut slice = vec![Num::known(0); rank];
         let mut inside_span = vec![true; rank];
@@ -226,9 +229,9 @@ impl Rules {
         (slice, inside_span)
     }
 
-    /// What each coordinate is, if each is row, column or constant, and blocks are single elements.
+    /// Returns the axis of each coordinate, if each is row, column or constant, and blocks are single elements.
     pub(super) fn axes(&self) -> Option<Vec<Axis>> {
-        let c = &mut Calc::dry(1);
+        let c = &mut IndexMath::dry(1);
         let some = |n: u32| Id::new(0x9000_0000 + n).unwrap_or_else(|| unreachable!("more than 0"));
         let [row, col] = [0, 1].map(|n| Num::value(some(n), 1));
         let (mut digits, _) = self.number(c, row.less_than(self.rows), col.less_than(self.cols));
@@ -245,20 +248,20 @@ impl Rules {
         single.then(|| slice.iter().map(axis).collect()).flatten()
     }
 
-    /// Returns true if coordinates less than `below` are inside of dimension `d`, whatever the values are.
+    /// Returns true if coordinates less than `below` are inside dimension `d` for all values.
     pub(super) fn surely_inside(&self, d: usize, offset: Num, below: Option<u32>) -> bool {
         let extent = self.part(layout::EXTENT, d);
         let end = offset.constant().filter(|o| *o < 1 << 31).zip(below).and_then(|(o, b)| o.checked_add(b));
         end.zip(extent.constant()).is_some_and(|(b, e)| b <= e.min(1 << 31))
     }
 
-    /// What coordinates of dimension `d` are less than, as unsigned numbers, if they are inside.
+    /// Returns the unsigned bound of the coordinates inside dimension `d`.
     pub(super) fn limit(&self, d: usize) -> Num {
         self.limits[d]
     }
 
-    /// The digits of the element's number, and whether it is clipped.
-    fn number(&self, c: &mut Calc<'_, '_>, row: Num, col: Num) -> (Vec<Digit>, Option<Id>) {
+    /// Returns the digits of the element's index, and the condition that it is clipped.
+    fn number(&self, c: &mut IndexMath<'_, '_>, row: Num, col: Num) -> (Vec<Digit>, Option<Id>) {
         let digit = |num, radix| Digit { num, radix: Some(radix) };
         let plain = |row, col| vec![digit(row, Num::known(self.rows)), digit(col, Num::known(self.cols))];
         let Some(v) = self.view.as_ref().filter(|_| self.clips()) else { return (plain(row, col), None) };
@@ -294,7 +297,7 @@ impl Rules {
                 c.select(narrow, span, cols).less_than(self.cols.saturating_add(1))
             }
         };
-        // What is clipped may have any digits: nobody looks at them.
+        // Clipped elements may have any digits: they are not used.
         let col = match radix.constant() {
             Some(r) => at[1].less_than(r),
             None => at[1].less_than(self.cols),
@@ -302,7 +305,7 @@ impl Rules {
         (vec![digit(at[0].less_than(self.rows), Num::known(self.rows)), digit(col, radix)], clipped)
     }
 
-    fn through_view(&self, c: &mut Calc<'_, '_>, v: &ViewType, mut digits: Vec<Digit>) -> Vec<Digit> {
+    fn through_view(&self, c: &mut IndexMath<'_, '_>, v: &ViewType, mut digits: Vec<Digit>) -> Vec<Digit> {
         let rank = v.order.len();
         let dims: Vec<Num> =
             if v.sized { self.view_parts[..rank].to_vec() } else { (0..rank).map(|d| self.span(d)).collect() };
@@ -321,13 +324,13 @@ impl Rules {
         vec![Digit { num: sum, radix: None }]
     }
 
-    /// The span of a dimension of the layout; a view of more dimensions has none to go by.
+    /// Returns the span of a dimension of the layout; with a view of more dimensions there is none.
     fn span(&self, d: usize) -> Num {
         if d < self.layout.rank { self.part(layout::SPAN, d) } else { Num::known(1) }
     }
 
-    /// Adds what dimension `d` contributes.
-    fn coordinate(&self, c: &mut Calc<'_, '_>, d: usize, slice: Num, inside_span: bool, spot: &mut Spot) {
+    /// Adds the contribution of dimension `d`.
+    fn coordinate(&self, c: &mut IndexMath<'_, '_>, d: usize, slice: Num, inside_span: bool, spot: &mut Location) {
         let (offset, extent) = (self.part(layout::OFFSET, d), self.part(layout::EXTENT, d));
         let mut t = c.add(slice, offset);
         let within_span = inside_span && offset.constant() == Some(0) && extent.at == self.part(layout::SPAN, d).at;
@@ -362,7 +365,7 @@ impl Rules {
         let block_size = self.part(layout::BLOCK, d);
         let stride = self.part(layout::STRIDE, d);
         if self.is_plain(d) {
-            // The offset is in the base.
+            // The base includes the offset.
             let term = c.mul(slice, stride);
             spot.linear = c.add(spot.linear, term);
             spot.coordinates.push(Coordinate { block: t, within: Num::known(0) });
@@ -374,8 +377,8 @@ impl Rules {
         spot.coordinates.push(Coordinate { block, within });
     }
 
-    /// Another coordinate for one that is outside.
-    fn wrapped(&self, c: &mut Calc<'_, '_>, d: usize, t: Num) -> Num {
+    /// Wraps a coordinate that is outside.
+    fn wrapped(&self, c: &mut IndexMath<'_, '_>, d: usize, t: Num) -> Num {
         let extent = self.part(layout::EXTENT, d);
         let negative = c.compare(Op::SLessThan, t, Num::known(0));
         let end = c.sub(extent, Num::known(1));
@@ -386,7 +389,7 @@ impl Rules {
                 c.select(negative, Num::known(0), at)
             }
             CLAMP_REPEAT => {
-                // Below zero the remainder is taken from the other side.
+                // Below zero the remainder counts from the other end.
                 let other = c.not(t);
                 let x = c.select(negative, other, t);
                 let (_, rest) = c.div_rem(x, extent);
@@ -410,8 +413,8 @@ impl Rules {
     }
 }
 
-/// The first row or column behind those that are not clipped; `None` if that is behind the matrix.
-fn clip_end(c: &mut Calc<'_, '_>, offset: Num, span: Num, extent: u32, semantics: Semantics) -> Option<Num> {
+/// Returns the end of the rows or columns that are not clipped; `None` if that is the end of the matrix.
+fn clip_end(c: &mut IndexMath<'_, '_>, offset: Num, span: Num, extent: u32, semantics: Semantics) -> Option<Num> {
     if let (Some(o), Some(s)) = (offset.constant(), span.constant()) {
         let end = if semantics == Semantics::Nvidia { o.saturating_add(s) } else { o.wrapping_add(s) };
         return (end < extent).then(|| Num::known(end));
@@ -424,8 +427,8 @@ fn clip_end(c: &mut Calc<'_, '_>, offset: Num, span: Num, extent: u32, semantics
     Some(c.select(wrapped, Num::known(u32::MAX), sum))
 }
 
-/// Takes the last coordinate, of `radix` values, out of a number; the number is then the quotient.
-fn peel(c: &mut Calc<'_, '_>, digits: &mut Vec<Digit>, radix: Num) -> Num {
+/// Takes the last coordinate, of `radix` values, out of a number, which becomes the quotient.
+fn peel(c: &mut IndexMath<'_, '_>, digits: &mut Vec<Digit>, radix: Num) -> Num {
     if radix.constant() == Some(1) {
         return Num::known(0);
     }
@@ -463,11 +466,11 @@ fn peel(c: &mut Calc<'_, '_>, digits: &mut Vec<Digit>, radix: Num) -> Num {
     rest
 }
 
-/// The number of which these are the digits.
-fn flatten(c: &mut Calc<'_, '_>, digits: &[Digit]) -> Num {
+/// Returns the number with these digits.
+fn flatten(c: &mut IndexMath<'_, '_>, digits: &[Digit]) -> Num {
     let mut all = Num::known(0);
     for digit in digits {
-        // Only the first digit can be without a radix.
+        // Only the first digit can lack a radix.
         if let Some(radix) = digit.radix {
             all = c.mul(all, radix);
         }

@@ -1,14 +1,14 @@
-//! The memory behind a tensor access: elements by their number, whatever the pointer's pointee is.
+//! Accesses the memory of a tensor access: elements by index, whatever the pointee type.
 
 use super::access::{Arg, Args};
-use super::bytes::{Bound, Layouts, Views, unaligned, with_alignment};
-use super::calc::{Calc, Num};
-use super::wide::stepping_pointer;
+use super::byte_address::{Bound, Layouts, Views, unaligned, with_alignment};
+use super::index_math::{IndexMath, Num};
+use super::vectorized::stepping_pointer;
 use crate::Refusal;
-use crate::arena::Elem;
-use crate::scalar::bits::{gather, part, small_type, spread};
-use crate::scalar::memory::access_operands;
-use crate::scalar::place::{Place, place, step, steppable};
+use crate::matrix::address::access_operands;
+use crate::matrix::arena::Elem;
+use crate::matrix::bits::{gather, part, small_type, spread};
+use crate::matrix::pointer::{Place, place, step, steppable};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -16,7 +16,7 @@ use coop_ir::spv::{Scope, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
-/// Where elements are.
+/// The memory of an access.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
     place: Place,
@@ -28,38 +28,38 @@ pub(super) struct Memory {
     component: Option<Arg>,
     elem: Elem,
     operands: Vec<Operand>,
-    /// How it is seen instead, if it is not by its declared type.
-    seen: Option<Seen>,
+    /// The view of it, if it is not accessed by its declared type.
+    seen: Option<Viewed>,
 }
 
-/// Memory seen as an array of elements, whatever it is declared as.
+/// Memory viewed as an array of elements, whatever its declared type.
 #[derive(Clone, Debug)]
-struct Seen {
-    from: SeenFrom,
+struct Viewed {
+    from: ViewSource,
 }
 
 #[derive(Clone, Debug)]
-enum SeenFrom {
+enum ViewSource {
     /// A view of a binding.
     Binding { view: Id, terms: Vec<(Arg, u32)>, constant: u32, descriptor: Option<Id>, passed: Option<usize> },
     /// A pointer to PhysicalStorageBuffer memory.
     Physical(usize),
 }
 
-impl Seen {
+impl Viewed {
     fn new(
         m: &mut Module,
         (constants, decorations): (&Constants, &Decorations),
         views: &mut Views,
         (pointer, elem, _): (Id, Elem, &[Operand]),
         list: &mut Vec<Id>,
-    ) -> Option<Seen> {
+    ) -> Option<Viewed> {
         let Type::Pointer { storage, .. } = Type::of(m, m.type_of(pointer)?)? else { return None };
         if storage == StorageClass::PhysicalStorageBuffer {
             let mut args = Args { m, constants, list: std::mem::take(list) };
             let at = args.pass(pointer);
             *list = args.list;
-            return Some(Seen { from: SeenFrom::Physical(at) });
+            return Some(Viewed { from: ViewSource::Physical(at) });
         }
         let Bound { variable, descriptor, terms, constant } = Layouts { m, constants, decorations }.bound(pointer)?;
         let view = views.view(m, decorations, variable, elem.ty, elem.scalar.bytes());
@@ -68,62 +68,62 @@ impl Seen {
         let fixed = descriptor.filter(|id| args.m.def_inst(*id).is_some_and(|i| i.op.is_constant()));
         let passed = descriptor.filter(|_| fixed.is_none()).map(|id| args.pass(id));
         *list = args.list;
-        Some(Seen { from: SeenFrom::Binding { view, terms, constant, descriptor: fixed, passed } })
+        Some(Viewed { from: ViewSource::Binding { view, terms, constant, descriptor: fixed, passed } })
     }
 
     fn key(&self, out: &mut Vec<Operand>) {
         match &self.from {
-            SeenFrom::Binding { view, terms, constant, .. } => {
+            ViewSource::Binding { view, terms, constant, .. } => {
                 out.extend([Operand::Id(*view), Operand::Word(*constant)]);
                 for (arg, factor) in terms {
                     arg.key(out);
                     out.push(Operand::Word(*factor));
                 }
             }
-            SeenFrom::Physical(at) => out.push(Operand::Word(*at as u32)),
+            ViewSource::Physical(at) => out.push(Operand::Word(*at as u32)),
         }
     }
 
-    /// The root and the indices before the last, and what is added to an element's number.
-    fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id], elem: Elem) -> SeenRoot {
+    /// Returns the root and the indices before the last, and the offset to add to an element's index.
+    fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id], elem: Elem) -> ViewedRoot {
         let bytes = elem.scalar.bytes();
         match &self.from {
-            SeenFrom::Binding { view, terms, constant, descriptor, passed } => {
+            ViewSource::Binding { view, terms, constant, descriptor, passed } => {
                 let mut sum = Num::known(*constant);
                 for (arg, factor) in terms {
                     let n = unsigned(b, arg.num(values));
-                    let c = &mut Calc::new(b, 1);
+                    let c = &mut IndexMath::new(b, 1);
                     let term = c.mul(n, Num::known(*factor));
                     sum = c.add(term, sum);
                 }
-                // A pointer of an access is a multiple of an element's size.
+                // The pointer of an access is a multiple of an element's size.
                 sum.align = sum.align.max(bytes);
-                let (first_element, _) = Calc::new(b, 1).div_rem(sum, Num::known(bytes));
+                let (first_element, _) = IndexMath::new(b, 1).div_rem(sum, Num::known(bytes));
                 let descriptor = descriptor.or_else(|| passed.map(|at| values[at]));
                 let zero = b.u32(0);
                 let chain = [*view].into_iter().chain(descriptor).chain([zero]).collect();
-                SeenRoot { chain, first: first_element, physical: None }
+                ViewedRoot { chain, first: first_element, physical: None }
             }
-            SeenFrom::Physical(at) => {
+            ViewSource::Physical(at) => {
                 let pointer = stepping_pointer(b, elem.ty, bytes);
                 let root = b.ids(Op::Bitcast, pointer, &[values[*at]]);
-                SeenRoot { chain: vec![root], first: Num::known(0), physical: Some(pointer) }
+                ViewedRoot { chain: vec![root], first: Num::known(0), physical: Some(pointer) }
             }
         }
     }
 }
 
-/// The same in the function that is made.
-struct SeenRoot {
+/// The same in the generated function.
+struct ViewedRoot {
     chain: Vec<Id>,
     first: Num,
     /// The type of the pointer that is stepped.
     physical: Option<Id>,
 }
 
-impl SeenRoot {
+impl ViewedRoot {
     fn pointer(&self, b: &mut FunctionBuilder<'_>, elem: Elem, linear: Num, far: Option<Id>) -> Id {
-        let index = Calc::new(b, 1).add(linear, self.first);
+        let index = IndexMath::new(b, 1).add(linear, self.first);
         let index = far_index(b, index.at, far);
         let chain: Vec<Id> = self.chain.iter().copied().chain([index]).collect();
         match self.physical {
@@ -136,7 +136,7 @@ impl SeenRoot {
     }
 }
 
-/// An index that is not computed with.
+/// An index that is passed through.
 #[derive(Clone, Copy, Debug)]
 enum Fixed {
     Id(Id),
@@ -152,7 +152,7 @@ enum Last {
 }
 
 impl Memory {
-    /// For what the pointer of an access points to; `list` has the parameters so far.
+    /// Makes the memory behind the pointer of an access; `list` has the parameters so far.
     #[allow(clippy::type_complexity, reason = "what an access is is taken apart at once")]
     pub(super) fn new(
         m: &mut Module,
@@ -165,8 +165,8 @@ impl Memory {
         let place = match place(m, constants, r, pointer) {
             Ok(place) => place,
             Err(refusal) => {
-                // What a pointer points to has no say in where elements are, if they can be counted otherwise.
-                let seen = Seen::new(m, (constants, decorations), views, (pointer, elem, operands), list);
+                // The pointee type does not matter if elements can be addressed otherwise.
+                let seen = Viewed::new(m, (constants, decorations), views, (pointer, elem, operands), list);
                 let storage = m.def_inst(m.type_of(pointer).unwrap_or(pointer)).and_then(|t| t.enumerant(0));
                 let (Some(seen), Some(storage)) = (seen, storage) else { return Err(refusal) };
                 let (memory, memory_ty) = (elem.scalar, elem.ty);
@@ -188,12 +188,13 @@ impl Memory {
             }
         };
         let (width, own) = (place.memory.width(), elem.scalar.width());
-        // Pieces of elements are read at once; a store must not touch what is beside its element.
+        // A load may read a number of another width and take its part; a store must not touch the neighbors of its
+        // element.
         if width < own || store && width > own {
-            if let Some(seen) = Seen::new(m, (constants, decorations), views, (pointer, elem, operands), list) {
+            if let Some(seen) = Viewed::new(m, (constants, decorations), views, (pointer, elem, operands), list) {
                 return Ok(Memory { seen: Some(seen), ..Memory::typed(m, constants, r, place, elem, operands, list)? });
             }
-            // A part of a word of shared memory is stored by atomic operations on the word.
+            // A part of a word of shared memory is stored by atomic operations.
             let word = matches!(place.memory, Scalar::Int { width: 32, .. }) && place.lanes == 1;
             if width > own && !(word && place.component.is_none()) {
                 let why = format!(
@@ -249,7 +250,7 @@ impl Memory {
             _ => None,
         };
         let malformed =
-            || Refusal::new("refused-malformed", Some(r), "an index is no integer", "see what coopcheck says");
+            || Refusal::new("refused-malformed", Some(r), "an indexis not an integer", "see what coopcheck says");
         let last = match last {
             None => None,
             Some(id) => Some(match (args.of(id), width(id).ok_or_else(malformed)?) {
@@ -266,7 +267,7 @@ impl Memory {
         out.push(Operand::Word(u32::from(self.root.is_some())));
         match self.root {
             Some(at) => out.push(Operand::Word(at as u32)),
-            // What is seen otherwise says where by itself.
+            // A view includes its own location.
             None if self.seen.is_some() => {}
             None => out.push(Operand::Id(self.place.root)),
         }
@@ -288,12 +289,13 @@ impl Memory {
         out.extend(self.operands.iter().copied());
     }
 
-    /// Returns true if elements can be counted in what a matrix load points to: whole units, not components of vectors.
+    /// Returns true if elements can be counted in whole units of the pointee of a matrix load, not in components of
+    /// vectors.
     pub(super) fn has_units(&self) -> bool {
         self.seen.is_some() || self.component.is_none()
     }
 
-    /// What does not depend on the element.
+    /// Emits what does not depend on the element.
     pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, values: &[Id]) -> Root {
         let mut root = self.root.map_or(self.place.root, |at| values[at]);
         if self.place.indices.is_empty() && self.seen.is_none() {
@@ -316,7 +318,7 @@ impl Memory {
     }
 }
 
-/// A 32-bit number as an unsigned one: narrower ones are extended, as indices are.
+/// Converts a number to unsigned 32 bits; narrower ones are extended by their signedness, as indices are.
 pub(super) fn unsigned(b: &mut FunctionBuilder<'_>, n: Num) -> Num {
     let Index::Value(id) = n.at else { return n };
     let u32_type = b.u32_type();
@@ -330,7 +332,7 @@ pub(super) fn unsigned(b: &mut FunctionBuilder<'_>, n: Num) -> Num {
     Num { at: Index::Value(b.ids(op, u32_type, &[id])), ..n }
 }
 
-/// An index with as much more as `far` says: with 64 bits then, and the index with a sign.
+/// Adds the 64-bit offset `far` to an index, which is then signed and of 64 bits.
 pub(super) fn far_index(b: &mut FunctionBuilder<'_>, at: Index, far: Option<Id>) -> Id {
     let id = b.index(at);
     let Some(far) = far else { return id };
@@ -342,12 +344,12 @@ pub(super) fn far_index(b: &mut FunctionBuilder<'_>, at: Index, far: Option<Id>)
     b.ids(Op::IAdd, wide, &[near, far])
 }
 
-/// A constant of 64 bits. (Compilers of kernels want both operands of a shift alike.)
+/// Makes a constant of 64 bits. (Compilers of kernels want both operands of a shift to have one type.)
 fn long(b: &mut FunctionBuilder<'_>, value: u32) -> Id {
     b.globals.constant(b.module, Scalar::Int { width: 64, signed: false }, value.into())
 }
 
-/// So many times as much, of a power of two.
+/// Multiplies by a power of two.
 fn times(b: &mut FunctionBuilder<'_>, far: Option<Id>, count: u32) -> Option<Id> {
     let far = far?;
     if count == 1 {
@@ -357,10 +359,10 @@ fn times(b: &mut FunctionBuilder<'_>, far: Option<Id>, count: u32) -> Option<Id>
     Some(b.ids(Op::ShiftLeftLogical, wide, &[far, by]))
 }
 
-/// A number, and as much more as `far` says, as units of `per` each and what is left.
+/// Divides a number plus `far` by `per`: the quotient as number and 64-bit part, and the remainder.
 fn split(b: &mut FunctionBuilder<'_>, number: Num, far: Option<Id>, per: u32) -> (Num, Option<Id>, Num) {
     if far.is_none() || per == 1 {
-        let (units, rest) = Calc::new(b, 1).div_rem(number, Num::known(per));
+        let (units, rest) = IndexMath::new(b, 1).div_rem(number, Num::known(per));
         return (units, far, rest);
     }
     let all = far_index(b, number.at, far);
@@ -379,7 +381,7 @@ fn split(b: &mut FunctionBuilder<'_>, number: Num, far: Option<Id>, per: u32) ->
     (Num::known(0), Some(units), Num { at: rest, ..Num::value(low, 1) })
 }
 
-/// The memory of an access in the function that is made.
+/// The memory of an access in the generated function.
 pub(super) struct Root {
     memory: Memory,
     root: Id,
@@ -387,14 +389,14 @@ pub(super) struct Root {
     wide: Option<Id>,
     last: Num,
     component: Option<Num>,
-    seen: Option<SeenRoot>,
+    seen: Option<ViewedRoot>,
 }
 
 impl Root {
-    /// The pointer to number `number` of the memory, counted from where the access points, and as many more.
+    /// Makes the pointer to number `number` of the memory, counted from where the access points, plus `far`.
     fn pointer(&self, b: &mut FunctionBuilder<'_>, number: Num, far: Option<Id>) -> Id {
         let place = &self.memory.place;
-        let c = &mut Calc::new(b, 1);
+        let c = &mut IndexMath::new(b, 1);
         let number = match self.component {
             Some(component) => c.add(number, component),
             None => number,
@@ -404,10 +406,10 @@ impl Root {
         self.chain(b, unit, far, lane)
     }
 
-    /// The pointer to a unit, or to a number in it.
+    /// Makes the pointer to a unit, or to a number in it.
     fn chain(&self, b: &mut FunctionBuilder<'_>, unit: Num, far: Option<Id>, lane: Option<Num>) -> Id {
         let place = &self.memory.place;
-        let at = if self.wide.is_some() { unit } else { Calc::new(b, 1).add(unit, self.last) };
+        let at = if self.wide.is_some() { unit } else { IndexMath::new(b, 1).add(unit, self.last) };
         let mut at = match far {
             Some(_) => far_index(b, at.at, far),
             None if place.indices.is_empty() => step(b, place, at.at),
@@ -435,8 +437,8 @@ impl Root {
         b.ids(op, ty, &operands)
     }
 
-    /// The pointer to the element with number `linear` and a number of elements, both in what a matrix load counts, and
-    /// whether they are no whole numbers of that.
+    /// Returns the pointer to the element with index `linear`, the number `step` of elements in units of a matrix load,
+    /// and the condition that either is not a whole number of units.
     pub(super) fn units(&self, b: &mut FunctionBuilder<'_>, linear: Num, step: Num) -> Option<(Id, Num, Option<Id>)> {
         let elem = self.memory.elem;
         if let Some(seen) = &self.seen {
@@ -447,7 +449,7 @@ impl Root {
         if !self.memory.has_units() {
             return None;
         }
-        let c = &mut Calc::new(b, 1);
+        let c = &mut IndexMath::new(b, 1);
         if unit < own {
             let several = Num::known(own / unit);
             let (linear, step) = (c.mul(linear, several), c.mul(step, several));
@@ -467,7 +469,7 @@ impl Root {
         Some((self.chain(b, at, None, None), stride, unfit))
     }
 
-    /// The memory operands of a matrix load or store in place of the access.
+    /// Returns the memory operands of a matrix load or store that replaces the access.
     pub(super) fn matrix_operands(&self, bytes: u32) -> Vec<Operand> {
         let operands = unaligned(&self.memory.operands);
         if self.memory.place.storage != StorageClass::PhysicalStorageBuffer {
@@ -483,7 +485,7 @@ impl Root {
         b.op(Op::Load, place.memory_ty, [Operand::Id(pointer)].into_iter().chain(operands))
     }
 
-    /// The memory operands where memory is seen as elements.
+    /// Returns the memory operands for a view of elements.
     fn seen_operands(&self) -> Vec<Operand> {
         let operands = unaligned(&self.memory.operands);
         if self.memory.place.storage != StorageClass::PhysicalStorageBuffer {
@@ -492,7 +494,7 @@ impl Root {
         with_alignment(operands, self.memory.elem.scalar.bytes())
     }
 
-    /// Loads the element with number `linear`, and as many more as `far` says with 64 bits.
+    /// Loads the element with index `linear` plus the 64-bit `far`.
     pub(super) fn load(&self, b: &mut FunctionBuilder<'_>, linear: Num, far: Option<Id>) -> Id {
         let (place, Elem { scalar, ty: elem }) = (&self.memory.place, self.memory.elem);
         if let Some(seen) = &self.seen {
@@ -503,11 +505,11 @@ impl Root {
         let (width, memory_type) = (place.memory.width(), place.memory_ty);
         if width < scalar.width() {
             let count = scalar.width() / width;
-            let first = Calc::new(b, 1).mul(linear, Num::known(count));
+            let first = IndexMath::new(b, 1).mul(linear, Num::known(count));
             let far = times(b, far, count);
             let parts: Vec<Id> = (0..count)
                 .map(|p| {
-                    let at = Calc::new(b, 1).add(first, Num::known(p));
+                    let at = IndexMath::new(b, 1).add(first, Num::known(p));
                     self.load_number(b, at, far)
                 })
                 .collect();
@@ -519,11 +521,11 @@ impl Root {
         }
         let (number, far, rest) = split(b, linear, far, width / scalar.width());
         let whole = self.load_number(b, number, far);
-        let bit = Calc::new(b, 1).mul(rest, Num::known(scalar.width()));
+        let bit = IndexMath::new(b, 1).mul(rest, Num::known(scalar.width()));
         part(b, scalar, elem, whole, width, bit.at)
     }
 
-    /// Stores an element. (That it fills whole numbers was seen to.)
+    /// Stores an element, which fills whole numbers.
     pub(super) fn store(&self, b: &mut FunctionBuilder<'_>, (linear, far): (Num, Option<Id>), value: Id) {
         let (place, Elem { scalar, ty: elem }) = (&self.memory.place, self.memory.elem);
         if let Some(seen) = &self.seen {
@@ -541,24 +543,23 @@ impl Root {
         } else {
             vec![gather(b, scalar, elem, &[value], memory_type)]
         };
-        let first = Calc::new(b, 1).mul(linear, Num::known((scalar.width() / width).max(1)));
+        let first = IndexMath::new(b, 1).mul(linear, Num::known((scalar.width() / width).max(1)));
         let far = times(b, far, (scalar.width() / width).max(1));
         for (p, number) in (0..).zip(numbers) {
-            let at = Calc::new(b, 1).add(first, Num::known(p));
+            let at = IndexMath::new(b, 1).add(first, Num::known(p));
             let pointer = self.pointer(b, at, far);
             let operands = access_operands(&self.memory.operands, place.memory.bytes());
             b.effect(Op::Store, [pointer, number].map(Operand::Id).into_iter().chain(operands));
         }
     }
 
-    /// Stores an element that is a part of a 32-bit word, whatever others do with the rest of it: what was there is
-    /// cleared, then the element put in.
+    /// Stores an element that is a part of a 32-bit word, atomically: clears the old bits, then sets the new ones.
     fn store_part(&self, b: &mut FunctionBuilder<'_>, (linear, far): (Num, Option<Id>), value: Id) {
         let (place, Elem { scalar, ty: elem }) = (&self.memory.place, self.memory.elem);
         let width = scalar.width();
         let (number, far, rest) = split(b, linear, far, 32 / width);
         let pointer = self.pointer(b, number, far);
-        let bit = Calc::new(b, 1).mul(rest, Num::known(width));
+        let bit = IndexMath::new(b, 1).mul(rest, Num::known(width));
         let bits = Scalar::Int { width, signed: false };
         small_type(b.module, bits);
         let narrow = b.globals.scalar(b.module, bits);

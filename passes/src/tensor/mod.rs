@@ -1,4 +1,4 @@
-//! Tensor layouts and views (SPV_NV_tensor_addressing), and the loads and stores that go by them.
+//! Lowers tensor layouts and views (SPV_NV_tensor_addressing), and the loads and stores through them.
 //!
 //! # The pass
 //!
@@ -9,43 +9,43 @@
 //! Create, SetBlockSize, SetDimension, SetStride, Slice, SetClampValue       Create, SetDimension, SetStride, SetClip
 //! ```
 //!
-//! in this order, and nothing else makes or changes layouts and views. So what an access goes by are the operands of
-//! these: 32-bit unsigned values, as many of them as possible constants. Strides that SetDimension implies, sums of
-//! offsets and what meets in phis are computed by plain integer code.
+//! in this order, and no other instruction makes or changes layouts and views. So the operands of these describe the
+//! access completely: 32-bit unsigned values, as many of them as possible constants. Strides that SetDimension implies,
+//! sums of offsets and the phis of parts are plain integer code.
 //!
-//! Refuses: layouts and views inside composites, or in variables that are not of one function.
+//! Refuses: layouts and views inside composites, or in variables that are not function-local.
 //!
 //! # Lowering the accesses
 //!
-//! [`Tensors::access`] reads one of these chains; an [`Access`] makes the code that a realisation of matrices needs
+//! [`Tensors::access`] decodes one of these chains; an [`Access`] generates the code that a lowering of matrices needs
 //! to load or store elements one by one or in runs. [`access`] shows how it is used.
 
 pub(crate) mod access;
-mod align;
-pub(crate) mod bytes;
-mod calc;
+mod base_address;
+pub(crate) mod byte_address;
 mod decode;
+mod decode_reads;
 mod direct;
+mod divisibility;
+mod emit;
+mod index_math;
+mod layout_chain;
 mod locate;
 mod memory;
-mod normal;
-mod origin;
-mod parts;
+mod normalize;
 pub mod plain;
-mod reads;
-mod visit;
-mod wide;
+mod vectorized;
 mod zeros;
 
 pub(crate) use access::{Access, Loaded, Tensors};
-pub(crate) use normal::run;
-pub(crate) use origin::points_beside;
-pub(crate) use visit::Visit;
+pub(crate) use base_address::points_beside;
+pub(crate) use emit::Visit;
+pub(crate) use normalize::run;
 
 use coop_ir::Op;
 use coop_ir::spv::TensorClampMode;
 
-/// The instructions that make or change layouts.
+/// The instructions that make or change tensor layouts.
 const OF_LAYOUT: [Op; 6] = [
     Op::CreateTensorLayoutNV,
     Op::TensorLayoutSetBlockSizeNV,
@@ -55,7 +55,7 @@ const OF_LAYOUT: [Op; 6] = [
     Op::TensorLayoutSetClampValueNV,
 ];
 
-/// The instructions that make or change views.
+/// The instructions that make or change tensor views.
 const OF_VIEW: [Op; 4] =
     [Op::CreateTensorViewNV, Op::TensorViewSetDimensionNV, Op::TensorViewSetStrideNV, Op::TensorViewSetClipNV];
 

@@ -1,8 +1,8 @@
-//! The simplest way to do tensor accesses, for tests: matrices stay, and each load and store goes element by element
-//! through a shared array of its own.
+//! Lowers tensor accesses in the simplest way, for tests: matrices stay, and each load and store goes element by
+//! element through a shared array of its own.
 //!
-//! It works for any shape and scope, and the interpreter runs what comes out; devices have no such shared memory. So
-//! it shows what the code of `tensor::access` does, apart from the realisations.
+//! It works for any shape and scope, and the interpreter runs the output; devices have no such shared memory. So it
+//! tests the code of `tensor::access` apart from the lowerings of matrices.
 
 use super::access::{Access, Tensors};
 use crate::builtins::{Builtins, add_to_interfaces};
@@ -17,8 +17,8 @@ use coop_ir::spv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, Scope, St
 use coop_ir::types;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-/// Replaces the tensor loads and stores of a module; elements are loaded and stored in runs of `run`. A `run` of 0: where it
-/// can be, an access is one load or store of the whole matrix instead.
+/// Replaces the tensor loads and stores of a module; elements are loaded and stored in runs of `run`. With a `run` of
+/// 0, an access becomes one load or store of the whole matrix where possible.
 pub fn realise(module: &Module, options: &Options<'_>, run: u32) -> Result<Module, Error> {
     let mut m = module.clone();
     let mut report = Report::default();
@@ -66,10 +66,10 @@ struct Plain<'m> {
     made: Vec<Id>,
 }
 
-/// The result of a load, and the value that it has.
+/// The result of a load, and its replacement.
 type Made = (Id, Id);
 
-/// An access and what was made for it.
+/// An access and its helper function.
 struct Job {
     access: Access,
     stage: Stage,
@@ -107,7 +107,7 @@ impl Job {
         Some((result?, *values.first()?))
     }
 
-    /// By way of the shared array.
+    /// Emits the access through the shared array.
     fn staged(&self, b: &mut FunctionBuilder<'_>, builtins: &mut Builtins) -> Option<Id> {
         let Job { access, stage, function } = self;
         let u32_type = b.u32_type();
@@ -156,7 +156,7 @@ impl Stage {
     }
 }
 
-/// What one access is given.
+/// The resources of one access.
 struct Stage {
     array: Id,
     pointer: Id,
@@ -185,7 +185,7 @@ impl Plain<'_> {
         Ok(())
     }
 
-    /// Builds a function again with other code for its accesses.
+    /// Rebuilds a function with the new code for its accesses.
     fn function(&mut self, f: usize, jobs: &FxHashMap<InstRef, Job>) {
         let function = self.m.functions[f].clone();
         let direct = self.run == 0;
@@ -208,7 +208,7 @@ impl Plain<'_> {
         }
         let blocks = b.blocks();
         for (old, new) in made {
-            // The value takes the place of the load's result.
+            // The value replaces the load's result.
             let map = [(old, new)].into_iter().collect();
             coop_ir::rewrite::replace_uses(self.m, &map);
             for r in blocks.iter().flat_map(|b| b.insts.iter().copied()) {
@@ -246,7 +246,7 @@ impl Plain<'_> {
         Ok(Stage { array: id, pointer, workgroup, lanes, per })
     }
 
-    /// The function that visits the elements, each invocation some of them.
+    /// Makes the function that visits the elements, each invocation some of them.
     fn make(&mut self, access: &Access, stage: &Stage) -> Id {
         let types = access.param_types(self.m);
         let void = self.g.void(self.m);

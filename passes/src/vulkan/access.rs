@@ -1,33 +1,33 @@
-//! Loads and stores.
+//! Rewrites loads, stores and copies of memory.
 
 use super::Kernel;
-use super::place::Place;
+use super::pointer_target::PointerTarget;
 use crate::Refusal;
 use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// An access: through which pointer, and how.
+/// A memory access: its pointer, alignment and flags.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Access {
-    pub(super) place: Place,
+    pub(super) place: PointerTarget,
     /// The address or the offset.
     pub(super) pointer: Id,
-    /// Of which power of two the pointer is a multiple.
+    /// A power of two that divides the pointer.
     pub(super) align: u64,
-    /// The bits of the memory operand that stay: Volatile and Nontemporal.
+    /// The memory operand bits that are kept: Volatile and Nontemporal.
     pub(super) bits: u32,
 }
 
-/// What a copy of bytes in pieces may take.
+/// The most pieces that a copy of bytes is split into.
 const MOST_PIECES: u64 = 512;
 
-/// The bits of a memory operand that say something of the access itself.
+/// The memory operand bits that describe the access itself.
 const KEPT: u32 = MemoryAccess::Volatile.0 | MemoryAccess::Nontemporal.0;
 
 impl Kernel<'_> {
-    /// Notes what an instruction asks of the units of variables.
+    /// Records the widths and alignments at which an instruction accesses variables.
     pub(super) fn note_access(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
         match inst.op {
@@ -45,7 +45,7 @@ impl Kernel<'_> {
                 let piece = self.piece(&inst).unwrap_or(1);
                 let unit = Scalar::Int { width: piece as u32 * 8, signed: false };
                 for p in [inst.id(0), inst.id(1)] {
-                    if let Some(Place::Root(i)) = p.and_then(|p| self.places.get(&p)) {
+                    if let Some(PointerTarget::FlatVariable(i)) = p.and_then(|p| self.places.get(&p)) {
                         self.roots[*i].note(unit, piece);
                     }
                 }
@@ -53,7 +53,7 @@ impl Kernel<'_> {
             }
             Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL => {
                 let width = if inst.op == Op::ConvertFToBF16INTEL { 32 } else { 16 };
-                if let Some(Place::Root(i)) = inst.id(0).and_then(|p| self.places.get(&p)) {
+                if let Some(PointerTarget::FlatVariable(i)) = inst.id(0).and_then(|p| self.places.get(&p)) {
                     let number =
                         if width == 32 { Scalar::Float { width } } else { Scalar::Int { width, signed: false } };
                     self.roots[*i].note(number, 16);
@@ -61,7 +61,7 @@ impl Kernel<'_> {
                 Ok(())
             }
             Op::CompositeConstruct => match inst.id(0).and_then(|p| self.places.get(&p)) {
-                Some(Place::Root(_)) => {
+                Some(PointerTarget::FlatVariable(_)) => {
                     let component = self.matrix_component(&inst);
                     self.note_type(r, inst.id(0), component, &inst, usize::MAX)
                 }
@@ -87,7 +87,9 @@ impl Kernel<'_> {
         inst: &Inst,
         operands: usize,
     ) -> Result<(), Refusal> {
-        let Some(Place::Root(root)) = pointer.and_then(|p| self.places.get(&p).copied()) else { return Ok(()) };
+        let Some(PointerTarget::FlatVariable(root)) = pointer.and_then(|p| self.places.get(&p).copied()) else {
+            return Ok(());
+        };
         let align = aligned(inst, operands).unwrap_or(16);
         let leaves = ty.and_then(|t| self.layout.leaves(self.m, t, 1 << 12));
         let leaves = leaves.ok_or_else(|| self.no_layout(r))?;
@@ -98,12 +100,12 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// The type that a value had before pointers became numbers.
+    /// Returns the type that a value had before pointers became numbers.
     fn value_type(&self, id: Id) -> Option<Id> {
         self.pointer_types.get(&id).copied().or_else(|| self.m.type_of(self.now(id)))
     }
 
-    /// How an access goes about it: through the pointer, with the memory operands that begin at `operands`.
+    /// Returns the access through a pointer, with the memory operands that begin at `operands`.
     pub(super) fn access(&mut self, pointer: Id, ty: Id, inst: &Inst, operands: usize) -> Option<Access> {
         let place = *self.places.get(&pointer)?;
         let natural = self.layout.leaves(self.m, ty, 1 << 12)?.iter().map(|l| l.scalar.bytes()).max();
@@ -113,13 +115,13 @@ impl Kernel<'_> {
         Some(Access { place, pointer, align, bits })
     }
 
-    /// The number that a pointer is now.
-    pub(super) fn address(&mut self, pointer: Id, place: Place) -> Id {
+    /// Returns the number that a pointer became.
+    pub(super) fn address(&mut self, pointer: Id, place: PointerTarget) -> Id {
         let null = |op: Option<Op>| matches!(op, Some(Op::ConstantNull | Op::Undef));
         match place {
-            Place::Root(i) if self.roots[i].was == pointer => self.u32(0),
-            Place::Root(_) if null(self.m.def_inst(pointer).map(|i| i.op)) => self.u32(u32::MAX),
-            Place::Global if null(self.m.def_inst(pointer).map(|i| i.op)) => self.u64(0),
+            PointerTarget::FlatVariable(i) if self.roots[i].was == pointer => self.u32(0),
+            PointerTarget::FlatVariable(_) if null(self.m.def_inst(pointer).map(|i| i.op)) => self.u32(u32::MAX),
+            PointerTarget::Global if null(self.m.def_inst(pointer).map(|i| i.op)) => self.u64(0),
             _ => self.now(pointer),
         }
     }
@@ -129,8 +131,8 @@ impl Kernel<'_> {
         let (Some(pointer), Some(ty)) = (inst.id(0), inst.ty) else { return Err(self.no_layout(r)) };
         match self.places.get(&pointer).copied() {
             None => self.keep(r),
-            Some(Place::BuiltIn(variable)) => return self.rewrite_built_in(r, variable, pointer),
-            Some(Place::Matrix) => self.rewrite_matrix_load(r)?,
+            Some(PointerTarget::BuiltIn(variable)) => return self.rewrite_built_in(r, variable, pointer),
+            Some(PointerTarget::Matrix) => self.rewrite_matrix_load(r)?,
             Some(_) => {
                 let access = self.access(pointer, ty, &inst, 1).ok_or_else(|| self.no_layout(r))?;
                 let value = self.load(access, ty).ok_or_else(|| self.no_layout(r))?;
@@ -144,8 +146,8 @@ impl Kernel<'_> {
         let inst = self.m.inst(r).clone();
         let (Some(pointer), Some(value)) = (inst.accessed(), inst.stored()) else { return Err(self.no_layout(r)) };
         match self.places.get(&pointer).copied() {
-            None | Some(Place::BuiltIn(_)) => self.keep(r),
-            Some(Place::Matrix) => self.rewrite_matrix_store(r)?,
+            None | Some(PointerTarget::BuiltIn(_)) => self.keep(r),
+            Some(PointerTarget::Matrix) => self.rewrite_matrix_store(r)?,
             Some(_) => {
                 let ty = self.value_type(value).ok_or_else(|| self.no_layout(r))?;
                 let access = self.access(pointer, ty, &inst, 2).ok_or_else(|| self.no_layout(r))?;
@@ -169,7 +171,7 @@ impl Kernel<'_> {
             let piece = self.piece(&inst).filter(|p| *p > 0);
             let size = inst.id(2).and_then(|s| self.layout.constant(s));
             let (Some(piece), Some(size)) = (piece, size.filter(|s| *s <= MOST_PIECES * piece.unwrap_or(1))) else {
-                let why = "a copy of memory whose length is not known when compiling, or is long";
+                let why = "a copy of memory whose length is not a constant, or is long";
                 return Err(Refusal::new("refused-vulkan-copy", Some(r), why, "write a loop"));
             };
             (self.g.uint(self.m, piece as u32 * 8), size / piece, piece)
@@ -186,7 +188,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// The bytes that a copy moves at a time.
+    /// Returns the bytes that a copy moves at a time.
     fn piece(&self, inst: &Inst) -> Option<u64> {
         let size = inst.id(2).and_then(|s| self.layout.constant(s))?;
         let align = aligned(inst, 3).unwrap_or(1);
@@ -194,17 +196,17 @@ impl Kernel<'_> {
         Some(align.min(whole).min(4))
     }
 
-    /// An access some bytes further on.
+    /// Returns the access advanced by some bytes.
     fn further(&mut self, access: Access, by: u64) -> Access {
         if by == 0 {
             return access;
         }
-        let width = if access.place == Place::Global { 64 } else { 32 };
+        let width = if access.place == PointerTarget::Global { 64 } else { 32 };
         let align = access.align.min(1 << by.trailing_zeros());
         Access { pointer: self.plus(width, access.pointer, by), align, ..access }
     }
 
-    /// Loads a value of any type; a pointer is the number that it is now. `None` for types without a layout.
+    /// Loads a value of any type; a pointer as the number that it became. `None` for types without a layout.
     pub(super) fn load(&mut self, access: Access, ty: Id) -> Option<Id> {
         if matches!(Type::of(self.m, ty)?, Type::Pointer { .. }) {
             let word = self.u64_type();
@@ -225,9 +227,9 @@ impl Kernel<'_> {
         }
     }
 
-    /// Returns true if numbers are loaded and stored as they are, in memory of the device.
+    /// Returns true if numbers are loaded and stored whole, in memory of the device.
     fn whole(&self, access: Access, scalar: Scalar) -> bool {
-        access.place == Place::Global && access.align >= u64::from(scalar.bytes())
+        access.place == PointerTarget::Global && access.align >= u64::from(scalar.bytes())
     }
 
     /// Stores a value of any type.
@@ -253,10 +255,10 @@ impl Kernel<'_> {
         }
     }
 
-    /// How many bytes are moved at once.
+    /// Returns the number of bytes moved at once.
     fn stride(&self, access: Access, scalar: Scalar) -> u64 {
         match access.place {
-            Place::Root(i) => self.roots[i].unit_bytes(),
+            PointerTarget::FlatVariable(i) => self.roots[i].unit_bytes(),
             _ => access.align.min(u64::from(scalar.bytes())),
         }
     }
@@ -291,7 +293,7 @@ impl Kernel<'_> {
         Some(())
     }
 
-    /// A number of several narrower ones, the lowest first.
+    /// Joins narrower numbers into one, the lowest first.
     fn joined(&mut self, values: Vec<Id>, piece: Scalar, ty: Id) -> Id {
         let elem = self.g.scalar(self.m, piece);
         if values.len() > 4 {
@@ -306,7 +308,7 @@ impl Kernel<'_> {
         self.ids(Op::Bitcast, ty, &[all])
     }
 
-    /// A number as several narrower ones.
+    /// Splits a number into narrower ones, the lowest first.
     fn parted(&mut self, value: Id, piece: Scalar, count: u32) -> Vec<Id> {
         let elem = self.g.scalar(self.m, piece);
         if count > 4 {
@@ -322,10 +324,10 @@ impl Kernel<'_> {
         (0..count).map(|i| self.op(Op::CompositeExtract, elem, [all.into(), Operand::Word(i)])).collect()
     }
 
-    /// Loads one unit: of a variable as the type of its units, else as the number asked for.
+    /// Loads one unit: of a variable as the type of its units, otherwise as the requested number.
     fn load_unit(&mut self, access: Access, scalar: Scalar) -> Option<Id> {
         match access.place {
-            Place::Root(i) => {
+            PointerTarget::FlatVariable(i) => {
                 let pointer = self.unit_pointer(i, access.pointer)?;
                 let ty = self.unit_type(i);
                 let operands = self.variable_operands(i, access.bits);
@@ -340,7 +342,7 @@ impl Kernel<'_> {
 
     fn store_unit(&mut self, access: Access, scalar: Scalar, value: Id) -> Option<()> {
         match access.place {
-            Place::Root(i) => {
+            PointerTarget::FlatVariable(i) => {
                 let pointer = self.unit_pointer(i, access.pointer)?;
                 let ty = self.unit_type(i);
                 let value = self.cast(value, ty);
@@ -356,7 +358,7 @@ impl Kernel<'_> {
         Some(())
     }
 
-    /// Others see what is in shared memory, so its accesses are not private.
+    /// Shared memory is visible to other invocations, so its accesses are not private.
     fn variable_operands(&self, root: usize, bits: u32) -> Option<Operand> {
         let shared = self.roots[root].storage == StorageClass::Workgroup;
         let bits = bits | if shared { MemoryAccess::NonPrivatePointer.0 } else { 0 };
@@ -379,14 +381,14 @@ impl Kernel<'_> {
         self.effect(Op::Store, operands.into_iter().chain(Self::global_operands(access)));
     }
 
-    /// A pointer to a value in memory of the device.
+    /// Makes a pointer to a value in memory of the device.
     pub(super) fn global_pointer(&mut self, address: Id, ty: Id) -> Id {
         let pointer = self.g.pointer(self.m, StorageClass::PhysicalStorageBuffer, ty);
         self.ids(Op::ConvertUToPtr, pointer, &[address])
     }
 }
 
-/// What the memory operands that begin at an operand say of the alignment.
+/// Returns the alignment in the memory operands that begin at an operand.
 pub(super) fn aligned(inst: &Inst, operands: usize) -> Option<u64> {
     MemoryOperands::at(inst, operands).alignment().map(u64::from)
 }

@@ -1,4 +1,4 @@
-//! No calls: the body of every function in place of its calls.
+//! Inlines every call.
 
 use super::flow;
 use crate::inline::{remove, splice};
@@ -40,7 +40,8 @@ pub(super) fn inline_all(m: &mut Module, g: &mut Globals, entries: &FxHashSet<Id
     Ok(())
 }
 
-/// Makes calls of known functions that are elsewhere instructions, of a pointer still; refuses others.
+/// Replaces calls of known library functions, which still take a pointer, by instructions; refuses other imported
+/// functions.
 fn imported(m: &mut Module, f: usize) -> Result<(), Refusal> {
     for at in m.functions[f].insts().filter(|r| m.inst(*r).op == Op::FunctionCall).collect::<Vec<_>>() {
         imported_call(m, at)?;

@@ -1,8 +1,8 @@
-//! Matrices: their loads and stores, and variables that hold them.
+//! Rewrites loads and stores of matrices, and variables that hold them.
 
 use super::Kernel;
 use super::access::aligned;
-use super::place::Place;
+use super::pointer_target::PointerTarget;
 use crate::Refusal;
 use coop_ir::builder::decorate;
 use coop_ir::spv::{Decoration, MemoryAccess, StorageClass};
@@ -15,13 +15,13 @@ pub(super) fn accesses(op: Op) -> bool {
 }
 
 impl Kernel<'_> {
-    /// The component type of the matrix that an instruction loads or stores.
+    /// Returns the component type of the matrix that an instruction loads or stores.
     pub(super) fn matrix_component(&self, inst: &Inst) -> Option<Id> {
         let types = inst.ty.into_iter().chain(inst.ids().filter_map(|id| self.m.type_of(self.now(id))));
         types.into_iter().find_map(|t| coop_mat(self.m, t)).map(|t| t.component)
     }
 
-    /// Loads and stores of matrices go through pointers to the component type, with strides of 32 bits.
+    /// Rewrites a load or store of a matrix to go through a pointer to the component type, with a stride of 32 bits.
     pub(super) fn rewrite_matrix_access(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
         let component = self.matrix_component(&inst).ok_or_else(|| self.no_layout(r))?;
@@ -33,16 +33,16 @@ impl Kernel<'_> {
         let mut operands: Vec<Operand> = Vec::with_capacity(inst.operands.len() + 2);
         let mut ratio = 1;
         let now = match place {
-            Place::Global => self.array_pointer(address, component, scalar),
-            Place::Root(root) => {
+            PointerTarget::Global => self.array_pointer(address, component, scalar),
+            PointerTarget::FlatVariable(root) => {
                 ratio = u64::from(scalar.bytes()) / self.roots[root].unit_bytes().max(1);
                 self.unit_pointer(root, address).ok_or_else(|| self.no_layout(r))?
             }
-            Place::Matrix | Place::BuiltIn(_) => return Err(self.no_layout(r)),
+            PointerTarget::Matrix | PointerTarget::BuiltIn(_) => return Err(self.no_layout(r)),
         };
         let plain = matches!(inst.op, Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixStoreKHR);
         if ratio != 1 && !plain {
-            let why = "shared memory that a matrix is loaded from is looked at as narrower numbers too";
+            let why = "shared memory that a matrix is loaded from is also accessed as narrower numbers";
             return Err(Refusal::new("refused-vulkan-matrix", Some(r), why, "use one type for it"));
         }
         operands.push(now.into());
@@ -66,17 +66,17 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    fn matrix_memory_operands(&self, inst: &Inst, at: usize, place: Place, scalar: Scalar) -> Vec<Operand> {
+    fn matrix_memory_operands(&self, inst: &Inst, at: usize, place: PointerTarget, scalar: Scalar) -> Vec<Operand> {
         let kept = (MemoryAccess::Volatile | MemoryAccess::Nontemporal).0;
         let bits = inst.word(at).unwrap_or(0) & kept | MemoryAccess::NonPrivatePointer.0;
-        if place != Place::Global {
+        if place != PointerTarget::Global {
             return vec![Operand::Word(bits)];
         }
         let align = aligned(inst, at).unwrap_or(0).max(u64::from(scalar.bytes()));
         vec![Operand::Word(bits | MemoryAccess::Aligned.0), Operand::Word(align as u32)]
     }
 
-    /// A pointer to the first of an array of numbers in memory of the device.
+    /// Makes a pointer to the first of an array of numbers in memory of the device.
     fn array_pointer(&mut self, address: Id, component: Id, scalar: Scalar) -> Id {
         let block = match self.blocks.get(&component) {
             Some(block) => *block,
@@ -101,11 +101,11 @@ impl Kernel<'_> {
         self.ids(Op::AccessChain, pointer, &[base, zero, zero])
     }
 
-    /// A pointer into a variable that holds matrices: a chain of the variable, also where it was cast to what stands
-    /// at the same place.
+    /// Rewrites a pointer into a variable that holds matrices: an access chain of the variable, even if it was cast to
+    /// a type at the same location.
     pub(super) fn matrix_pointer(&mut self, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
         let refused = |why: &str| {
-            let remedy = "compile with more optimisation (-O2), so that matrices stay in registers";
+            let remedy = "compile with more optimization (-O2), so that matrices stay in registers";
             Err(Refusal::new("refused-vulkan-matrix", Some(r), why, remedy))
         };
         if inst.op == Op::Variable {
@@ -142,12 +142,12 @@ impl Kernel<'_> {
                         }
                         _ => None,
                     };
-                    // A step into what a cast said is there: a struct around a number.
+                    // A step into the type of a cast: a struct around a number.
                     let Some(next) = next else {
                         if self.layout.constant(index) == Some(0) {
                             continue;
                         }
-                        return refused("an element of a matrix is looked at as something else");
+                        return refused("an element of a matrix is accessed as another type");
                     };
                     let index = self.now(index);
                     operands.push(self.resize(index, 32, true).into());
@@ -161,14 +161,14 @@ impl Kernel<'_> {
                 self.instead(r, Op::AccessChain, pointer, operands);
             }
             _ => {
-                // A cast: to the first member, or to what wraps it.
+                // A cast to the first member, or to a wrapper.
                 let mut at = held;
                 let mut operands = vec![Operand::Id(base)];
                 while at != wanted {
                     match Type::of(self.m, at) {
                         Some(Type::Struct { members }) if !members.is_empty() => at = members[0],
                         Some(Type::Array { elem, .. }) => at = elem,
-                        // Something as large: the access says what.
+                        // A type of the same size: the access determines it.
                         _ => {
                             operands.truncate(1);
                             break;
@@ -222,8 +222,8 @@ impl Kernel<'_> {
     }
 
     fn odd_look(&self, r: InstRef) -> Refusal {
-        let why = "an element of a matrix is looked at as something else";
-        let remedy = "compile with more optimisation (-O2), so that matrices stay in registers";
+        let why = "an element of a matrix is accessed as another type";
+        let remedy = "compile with more optimization (-O2), so that matrices stay in registers";
         Refusal::new("refused-vulkan-matrix", Some(r), why, remedy)
     }
 
@@ -234,7 +234,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The length of a matrix: of a type, of 32 bits. Producers ask it of values too, as 64 bits.
+    /// Rewrites the length of a matrix into the 32-bit length of a type. Producers ask it of values too, in 64 bits.
     pub(super) fn rewrite_length(&mut self, r: InstRef) {
         let inst = self.m.inst(r).clone();
         let (Some(of), Some(ty)) = (inst.id(0), inst.ty) else { return self.keep(r) };

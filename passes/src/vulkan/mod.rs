@@ -1,36 +1,37 @@
-//! From kernels to compute shaders.
+//! Turns OpenCL kernels into Vulkan compute shaders.
 //!
 //! Precondition: a module of OpenCL kernels with 64-bit addresses, as compilers make them; it may have matrices of any
 //! dialect. Effect: each kernel is a Vulkan compute shader of the same name that does the same:
 //!
-//! - Calls are gone: bodies stand in their place (`calls`).
-//! - Pointers are numbers. Memory of the device is reached by address, through pointers that are made where it is accessed
-//!   (`expression`, `place`, `pointer`, `access`); variables are arrays of one kind of number (`root`). Matrices are loaded and stored
-//!   through pointers to their component type (`matrix`).
-//! - Arguments are push constants (`args`); built-in variables are Vulkan's (`builtin`).
-//! - OpenCL.std is GLSL.std.450 (`math`), barriers and atomics are in Vulkan's memory model (`sync`).
+//! - Calls are inlined (`calls`).
+//! - Pointers are numbers. Memory of the device is accessed by address, through pointers made at the access
+//! (`pointer_constants`, `pointer_target`, `pointer_arithmetic`, `access`); variables are arrays of one number type
+//! (`variables`). Matrices are loaded and stored through pointers to their component type (`matrix`).
+//! - Arguments are push constants (`arguments`); built-in variables are Vulkan's (`built_ins`).
+//! - OpenCL.std is GLSL.std.450 (`opencl_std`), barriers and atomics are in Vulkan's memory model (`sync`), and the
+//! other instructions of kernels are replaced (`kernel_instructions`).
 //! - Control flow is structured (`flow`).
-//! - The module declares what shaders declare (`module`).
+//! - The module declares what shaders need (`declarations`).
 //!
-//! Matrices are as they were, so that the passes behind this one lower them as those of any shader.
+//! Matrices stay as they are: the passes that follow lower them as those of any shader.
 //!
-//! Refuses what it can't say in Vulkan, under ids that begin with `refused-vulkan-`.
+//! Refuses what Vulkan can't express, under ids that begin with `refused-vulkan-`.
 
 mod access;
-mod args;
-mod builtin;
+mod arguments;
+mod built_ins;
 mod calls;
-mod code;
-mod expression;
+mod declarations;
+mod emit;
 mod flow;
-mod math;
+mod kernel_instructions;
 mod matrix;
-mod misc;
-mod module;
-mod place;
-mod pointer;
-mod root;
+mod opencl_std;
+mod pointer_arithmetic;
+mod pointer_constants;
+mod pointer_target;
 mod sync;
+mod variables;
 
 use crate::inline::Carriers;
 use crate::layout::Layout;
@@ -46,11 +47,11 @@ use coop_ir::entry::{EntryPoint, entry_points};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{AddressingModel, BuiltIn, Capability, Decoration, ExecutionMode, ExecutionModel};
 use coop_ir::{Id, InstList, InstRef, Module, Op};
-use module::Shader;
-use place::Places;
-use root::Root;
+use declarations::Shader;
+use pointer_target::PointerTargets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use variables::FlatVariable;
 
 /// Returns true if a module has kernels.
 pub(crate) fn has_kernels(m: &Module) -> bool {
@@ -80,12 +81,12 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         let Some(f) = f else { continue };
         shaders.push(shader(m, &mut g, cx, &vulkan, entry, f, &mut needed)?);
     }
-    cx.report.approximations.extend(module::roundings(m, &kernels));
-    module::finish(m, &shaders, &needed);
+    cx.report.approximations.extend(declarations::roundings(m, &kernels));
+    declarations::finish(m, &shaders, &needed);
     Ok(())
 }
 
-/// Makes a shader of function `f`.
+/// Turns function `f` into a shader.
 fn shader(
     m: &mut Module,
     g: &mut Globals,
@@ -95,7 +96,7 @@ fn shader(
     f: usize,
     needed: &mut FxHashSet<Capability>,
 ) -> Result<Shader, Refusal> {
-    expression::unfold(m, f);
+    pointer_constants::unfold(m, f);
     let constants = Constants::new(m, &cx.options.spec);
     let local_size = local_size(m, cx.options.local_size, entry, &constants)?;
     let literal = |mode: ExecutionMode| entry.mode(mode).map(|found| m.inst(found.at).word(2));
@@ -113,7 +114,7 @@ fn shader(
         push_limit: profile.map(|p| u64::from(p.limits.max_push_constants_size)),
         used: FxHashSet::default(),
         pointer_types: FxHashMap::default(),
-        places: Places::default(),
+        places: PointerTargets::default(),
         roots: Vec::new(),
         components: FxHashMap::default(),
         carriers: Carriers::new(),
@@ -146,7 +147,8 @@ fn shader(
         cx.report.required_subgroup_size = Some(size);
         cx.report.full_subgroups = true;
     }
-    let about = about.iter().map(|name| format!("{name}: as precise as Vulkan asks, which is less than OpenCL does"));
+    let about =
+        about.iter().map(|name| format!("{name}: as precise as Vulkan requires, which is less than OpenCL does"));
     cx.report.approximations.extend(about);
     cx.report.kernels.push(KernelArguments {
         entry: entry.name.clone(),
@@ -170,7 +172,7 @@ fn local_size(
         Refusal::new("refused-vulkan-local-size", at, why, remedy)
     };
     match (said, given) {
-        (Some(said), Some(given)) if said != given => Err(refused("the kernel asks for another workgroup size")),
+        (Some(said), Some(given)) if said != given => Err(refused("the kernel requires another workgroup size")),
         (None, None) => Err(refused("the workgroup size is not known")),
         (Some(size), _) | (None, Some(size)) => {
             let known = size.iter().try_fold(1u32, |n, s| n.checked_mul(*s)).is_some_and(|n| n > 0);
@@ -179,7 +181,7 @@ fn local_size(
     }
 }
 
-/// Says that products are rounded before they are added.
+/// Decorates products so that they are rounded before they are added.
 fn forbid_contraction(m: &mut Module, f: usize) {
     let arithmetic = |r: &InstRef| {
         let i = m.inst(*r);
@@ -192,8 +194,8 @@ fn forbid_contraction(m: &mut Module, f: usize) {
     }
 }
 
-/// A kernel on its way to a shader. Until its control flow is structured it is one function whose blocks are rewritten
-/// in place.
+/// A kernel being turned into a shader. Until its control flow is structured it is one function whose blocks are
+/// rewritten in place.
 struct Kernel<'a> {
     m: &'a mut Module,
     g: &'a mut Globals,
@@ -201,7 +203,7 @@ struct Kernel<'a> {
     layout: Layout,
     local_size: [u32; 3],
     lanes: Lanes,
-    /// What the kernel takes for the size of a subgroup.
+    /// The subgroup size that the kernel assumes.
     subgroup_size: Option<u32>,
     local_arguments: &'a BTreeMap<u32, u32>,
     push_limit: Option<u64>,
@@ -209,14 +211,14 @@ struct Kernel<'a> {
     used: FxHashSet<Id>,
     /// The types that pointers had.
     pointer_types: FxHashMap<Id, Id>,
-    places: Places,
-    roots: Vec<Root>,
-    /// Pointers to components of built-in variables: the index.
+    places: PointerTargets,
+    roots: Vec<FlatVariable>,
+    /// The component index of pointers into built-in variables.
     components: FxHashMap<Id, Id>,
     carriers: Carriers,
-    /// Values that stand for what is gone.
+    /// The replacements of removed results.
     instead_of: FxHashMap<Id, Id>,
-    /// The instructions of the block that is written.
+    /// The instructions of the block being written.
     out: InstList,
     origin: Option<NonZeroU32>,
     variables: InstList,
@@ -224,14 +226,14 @@ struct Kernel<'a> {
     inputs: FxHashMap<BuiltIn, Id>,
     /// Blocks of arrays in memory of the device, by component type.
     blocks: FxHashMap<Id, Id>,
-    /// Where in the push constants each argument is.
+    /// The offset of each argument in the push constants.
     offsets: Vec<Option<u64>>,
     described: Vec<Argument>,
     push: Option<Id>,
     push_words: u32,
     glsl: Option<Id>,
     about: BTreeSet<String>,
-    /// Prefetches that were dropped.
+    /// The number of dropped prefetches.
     prefetches: u32,
     needed: &'a mut FxHashSet<Capability>,
 }
@@ -266,7 +268,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// Looks at what the function uses, and which of it are pointers.
+    /// Collects the ids that the function uses, and the pointers among them.
     fn look(&mut self) {
         for r in self.m.functions[self.f].insts().collect::<Vec<_>>() {
             self.used.extend(self.m.inst(r).ids());
@@ -284,11 +286,11 @@ impl Kernel<'_> {
         self.needed.insert(capability);
     }
 
-    /// Writes an instruction, or what stands for it, at the end of the block.
+    /// Writes an instruction, or its replacement, at the end of the block.
     fn rewrite(&mut self, r: InstRef) -> Result<(), Refusal> {
         let (op, opaque) = (self.m.inst(r).op, self.m.inst(r).opaque);
         if opaque && op.info().is_none() {
-            let why = "an instruction that is not known here";
+            let why = "an instruction without a rewrite for Vulkan";
             let remedy = "lower it first, or compile without it";
             return Err(Refusal::new("refused-vulkan-instruction", Some(r), why, remedy));
         }
@@ -313,7 +315,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// The function takes nothing now.
+    /// Removes the parameters of the function.
     fn signature(&mut self) {
         let void = self.g.void(self.m);
         let ty = self.g.function(self.m, void, &[]);

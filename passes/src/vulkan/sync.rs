@@ -1,7 +1,7 @@
-//! Barriers, atomics and operations on groups, in Vulkan's memory model.
+//! Rewrites barriers, atomics and group operations for Vulkan's memory model.
 
 use super::Kernel;
-use super::place::Place;
+use super::pointer_target::PointerTarget;
 use crate::{Lanes, Refusal};
 use coop_ir::grammar::{Class, ExecutionScope};
 use coop_ir::spv::{Capability, MemorySemantics, Scope};
@@ -33,7 +33,7 @@ pub(super) fn is_atomic(op: Op) -> bool {
     )
 }
 
-/// The operation on subgroups that does what one on groups does.
+/// Returns the subgroup operation that is equivalent to a group operation.
 fn of_subgroup(op: Op) -> Option<(Op, Capability)> {
     const ARITHMETIC: Capability = Capability::GroupNonUniformArithmetic;
     Some(match op {
@@ -52,7 +52,7 @@ fn of_subgroup(op: Op) -> Option<(Op, Capability)> {
     })
 }
 
-/// Returns true if an instruction is one of the subgroup instructions that Vulkan has, with a scope.
+/// Returns true if an instruction is a subgroup operation of Vulkan with a scope.
 fn is_non_uniform(op: Op) -> bool {
     let class = op.info().map(|i| i.class);
     class == Some(Class::NonUniform) && op.execution_scope() == Some(ExecutionScope::Operand(0))
@@ -61,12 +61,12 @@ fn is_non_uniform(op: Op) -> bool {
 impl Kernel<'_> {
     fn scope(&mut self, id: Option<Id>) -> Option<Id> {
         let scope = id.and_then(|s| self.layout.constant(s))?;
-        // A dispatch runs on one queue.
+        // A dispatch runs on one queue family.
         let now = if scope <= u64::from(Scope::Device.0) { Scope::QueueFamily.0 } else { scope as u32 };
         Some(self.u32(now))
     }
 
-    /// The same semantics in Vulkan's memory model. `barrier`: what was written is made visible.
+    /// Returns the same semantics in Vulkan's memory model. With `barrier`, writes are made available and visible.
     fn semantics(&mut self, id: Option<Id>, barrier: bool) -> Option<Id> {
         let was = MemorySemantics(id.and_then(|s| self.layout.constant(s))? as u32);
         let consistent = MemorySemantics::SequentiallyConsistent;
@@ -85,7 +85,7 @@ impl Kernel<'_> {
         }
         let device = MemorySemantics::CrossWorkgroupMemory | MemorySemantics::UniformMemory;
         let memory = device | MemorySemantics::WorkgroupMemory;
-        // Without a kind of memory the barrier orders all of them in OpenCL's older compilers.
+        // Without a storage class the barrier orders all of them in OpenCL's older compilers.
         if was.intersects(device) || !was.intersects(memory) {
             now |= MemorySemantics::UniformMemory;
         }
@@ -102,11 +102,11 @@ impl Kernel<'_> {
     }
 
     fn odd(&self, r: InstRef, what: &str) -> Refusal {
-        let why = format!("{what} has no equal in Vulkan");
+        let why = format!("{what} has no equivalent in Vulkan");
         Refusal::new("refused-vulkan-group", Some(r), why, "use barriers, shared memory and operations on subgroups")
     }
 
-    /// A barrier.
+    /// Rewrites a barrier.
     pub(super) fn rewrite_barrier(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
         let control = inst.op == Op::ControlBarrier;
@@ -127,7 +127,7 @@ impl Kernel<'_> {
         let semantics = self.semantics(inst.id(at + 1), true);
         let semantics = semantics.ok_or_else(|| self.odd(r, "semantics that are not constant"))?;
         let execution = match execution {
-            // One subgroup is the workgroup.
+            // The workgroup is one subgroup.
             Some(3) if self.lanes == Lanes::LocalIndex => Some(self.u32(Scope::Workgroup.0)),
             Some(s) => Some(self.u32(s as u32)),
             None => None,
@@ -138,7 +138,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// An atomic instruction.
+    /// Rewrites an atomic instruction.
     pub(super) fn rewrite_atomic(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
         let pointer = inst.id(0).ok_or_else(|| self.no_layout(r))?;
@@ -147,14 +147,14 @@ impl Kernel<'_> {
         let ty = value.ok_or_else(|| self.no_layout(r))?;
         let address = self.address(pointer, place);
         let now = match place {
-            Place::Global => self.global_pointer(address, ty),
-            Place::Root(root) => {
+            PointerTarget::Global => self.global_pointer(address, ty),
+            PointerTarget::FlatVariable(root) => {
                 if self.unit_type(root) != ty {
-                    return Err(self.odd(r, "an atomic on shared memory that is looked at as other numbers too"));
+                    return Err(self.odd(r, "an atomic on shared memory that is also accessed as other numbers"));
                 }
                 self.unit_pointer(root, address).ok_or_else(|| self.no_layout(r))?
             }
-            Place::BuiltIn(_) | Place::Matrix => return Err(self.no_layout(r)),
+            PointerTarget::BuiltIn(_) | PointerTarget::Matrix => return Err(self.no_layout(r)),
         };
         let exchange = matches!(inst.op, Op::AtomicCompareExchange | Op::AtomicCompareExchangeWeak);
         let mut operands = vec![Operand::Id(now)];
@@ -172,7 +172,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    /// An operation on a group. Answers whether it was one.
+    /// Rewrites a group operation. Returns true if it was one.
     pub(super) fn rewrite_group(&mut self, r: InstRef) -> Result<bool, Refusal> {
         let inst = self.m.inst(r).clone();
         if inst.op.execution_scope().is_none() {

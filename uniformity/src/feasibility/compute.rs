@@ -8,6 +8,7 @@ use super::super::value_graph::Kind;
 use super::{Index, PathSearch, Trial, node};
 use coop_ir::grammar::Op;
 use coop_ir::spv::BuiltIn;
+use coop_ir::spv::GroupOperation;
 use smallvec::SmallVec;
 
 impl PathSearch<'_, '_, '_> {
@@ -94,9 +95,9 @@ impl PathSearch<'_, '_, '_> {
             (Op::GroupNonUniformBallotBitCount, Some(op)) => {
                 let bits = self.value(t, op, lane)?;
                 let below = |n: u32| if n >= 64 { u64::MAX } else { (1 << n) - 1 };
-                return Some(u64::from(match inst.word(1) {
-                    Some(1) => (bits & below(lane % size + 1)).count_ones(),
-                    Some(2) => (bits & below(lane % size)).count_ones(),
+                return Some(u64::from(match inst.enumerant(1) {
+                    Some(GroupOperation::InclusiveScan) => (bits & below(lane % size + 1)).count_ones(),
+                    Some(GroupOperation::ExclusiveScan) => (bits & below(lane % size)).count_ones(),
                     _ => bits.count_ones(),
                 }));
             }

@@ -268,8 +268,8 @@ pub(crate) fn check(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
 
 fn decode<'a>(cx: &'a Cx, at: InstRef, is_load: bool) -> Option<LoadStore<'a>> {
     let inst = cx.inst(at);
-    let pointer = Pointer::of(cx, inst.id(0)?);
-    let matrix_type = if is_load { inst.ty } else { inst.id(1).and_then(|o| cx.module.type_of(o)) };
+    let pointer = Pointer::of(cx, inst.accessed()?);
+    let matrix_type = if is_load { inst.ty } else { inst.stored().and_then(|o| cx.module.type_of(o)) };
     let layout_at = if is_load { 1 } else { 2 };
     let layout = inst.id(layout_at)?;
     Some(LoadStore {
@@ -299,7 +299,7 @@ fn object(cx: &Cx, a: &LoadStore, out: &mut Sink) {
             )
         });
     } else {
-        let what = inst.id(1).map_or_else(|| "missing".into(), |o| cx.describe_value(o));
+        let what = inst.stored().map_or_else(|| "missing".into(), |o| cx.describe_value(o));
         out.report(&STORE_OBJECT, a.at, || {
             Draft::new(format!("the object of a store must be a cooperative matrix; this is {what}")).label(
                 a.at,
@@ -399,7 +399,7 @@ pub(crate) fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
         let def = cx.module.def_inst(id)?;
         match def.op {
             Op::AccessChain | Op::InBoundsAccessChain => {
-                let base = def.id(0)?;
+                let base = def.access_chain()?.base;
                 let Type::Pointer { pointee, .. } = Type::of(cx.module, cx.module.type_of(base)?)? else {
                     return None;
                 };
@@ -413,7 +413,7 @@ pub(crate) fn in_array(cx: &Cx, pointer: Id) -> Option<bool> {
                 }
                 id = base;
             }
-            Op::CopyObject => id = def.id(0)?,
+            Op::CopyObject => id = def.copy_source()?,
             Op::PtrAccessChain | Op::InBoundsPtrAccessChain => return Some(true),
             Op::Variable => return Some(false),
             _ => return None,

@@ -70,8 +70,8 @@ fn number(cx: &Cx, id: Id, depth: u32) -> Low {
     }
     let Some(inst) = cx.module.def_inst(id).filter(|_| depth < DEPTH) else { return Low::UNKNOWN };
     let (op, first) = match inst.op {
-        Op::SpecConstantOp => match inst.word(0).and_then(|w| u16::try_from(w).ok()) {
-            Some(op) => (Op(op), 1),
+        Op::SpecConstantOp => match inst.specialized_op() {
+            Some(op) => (op, 1),
             None => return Low::UNKNOWN,
         },
         op => (op, 0),
@@ -106,10 +106,10 @@ pub(crate) fn offset(cx: &Cx, pointer: Id) -> Option<Low> {
         let inst = cx.module.def_inst(id)?;
         match inst.op {
             Op::Variable => return Some(sum),
-            Op::CopyObject => id = inst.id(0)?,
+            Op::CopyObject => id = inst.copy_source()?,
             Op::AccessChain | Op::InBoundsAccessChain => {
                 sum = sum.add(chain(cx, inst));
-                id = inst.id(0)?;
+                id = inst.access_chain()?.base;
             }
             _ => return None,
         }
@@ -118,7 +118,7 @@ pub(crate) fn offset(cx: &Cx, pointer: Id) -> Option<Low> {
 }
 
 fn chain(cx: &Cx, inst: &Inst) -> Low {
-    let base = inst.id(0).and_then(|b| cx.module.type_of(b)).and_then(|t| Type::of(cx.module, t));
+    let base = inst.access_chain().and_then(|c| cx.module.type_of(c.base)).and_then(|t| Type::of(cx.module, t));
     let Some(Type::Pointer { pointee, .. }) = base else { return Low::UNKNOWN };
     let (mut ty, mut sum) = (pointee, Low::exact(0));
     for index in inst.ids_from(1) {

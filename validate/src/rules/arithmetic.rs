@@ -366,7 +366,7 @@ pub(crate) fn select(cx: &Cx, o: &Operation, out: &mut Sink) {
 
 pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
-    let Some(function) = inst.id(0).and_then(|f| cx.module.def_inst(f)) else { return };
+    let Some(function) = inst.callee().and_then(|f| cx.module.def_inst(f)) else { return };
     // Decoded in place: a function may have more parameters than are worth copying for each call.
     let ty = function.function_type().and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction);
     let Some((ty, ret)) = ty.and_then(|t| Some((t, t.id(0)?))) else { return };
@@ -378,7 +378,7 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
         out.report(&CALL, at, || {
             Draft::new(format!("the call gives {}, the function {}", cx.describe(ty), cx.describe(ret)))
                 .label(at, Part::Type, cx.describe(ty))
-                .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Type, cx.describe(ret))
+                .label_opt(inst.callee().and_then(|f| cx.def(f)), Part::Type, cx.describe(ret))
         });
     }
     let (given, taken) = (inst.ids_from(1).count(), ty.ids_from(1).count());
@@ -388,7 +388,7 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
         out.report(&CALL, at, || {
             Draft::new(format!("the call has {given} arguments, the function {taken} parameters"))
                 .label(at, Part::Whole, format!("{given} arguments"))
-                .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Whole, "the function")
+                .label_opt(inst.callee().and_then(|f| cx.def(f)), Part::Whole, "the function")
         });
     }
     for (i, (argument, wanted)) in inst.ids_from(1).zip(ty.ids_from(1)).enumerate() {
@@ -398,7 +398,7 @@ pub(crate) fn call(cx: &Cx, at: InstRef, out: &mut Sink) {
                 let (is, wanted) = (cx.describe(ty), cx.describe(wanted));
                 Draft::new(format!("argument {} is {is}, the parameter {wanted}", i + 1))
                     .label(at, Part::Operand(i + 1), format!("this is {is}"))
-                    .label_opt(inst.id(0).and_then(|f| cx.def(f)), Part::Whole, "the function")
+                    .label_opt(inst.callee().and_then(|f| cx.def(f)), Part::Whole, "the function")
             });
         }
     }
@@ -410,7 +410,7 @@ pub(crate) fn functions(cx: &Cx, out: &mut Sink) {
     for f in &cx.module.functions {
         let def = cx.inst(f.def);
         let Some(ret) = def.ty else { continue };
-        let ty = def.id(1).and_then(|t| cx.module.def_inst(t)).filter(|t| t.op == Op::TypeFunction);
+        let ty = def.function_type().and_then(|t| cx.module.def_inst(t)).filter(|t| t.op == Op::TypeFunction);
         // Most functions have no matrices in their types.
         if let Some(ty) = ty {
             let said = ty.id(0).filter(|r| *r != ret && (matrix(*r) || matrix(ret)));
@@ -442,7 +442,7 @@ fn mismatch(cx: &Cx, (at, part, is): (InstRef, Part, Id), what: &str, said: Id, 
 fn returned(cx: &Cx, function: InstRef, ret: Id, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
     let is = match inst.op {
-        Op::ReturnValue => inst.id(0).and_then(|v| cx.module.type_of(v)),
+        Op::ReturnValue => inst.returned().and_then(|v| cx.module.type_of(v)),
         Op::Return => None,
         _ => return,
     };

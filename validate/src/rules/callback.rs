@@ -18,7 +18,8 @@ impl<'a> Callback<'a> {
     /// Returns the function `id`; `None` if it is not a function, or has no function type.
     pub(crate) fn of(cx: &Cx<'a>, id: Id) -> Option<Callback<'a>> {
         let at = cx.def(id).filter(|r| cx.inst(*r).op == Op::Function)?;
-        let ty = cx.inst(at).id(1).and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction)?;
+        let ty =
+            cx.inst(at).function_type().and_then(|t| cx.module.def_inst(t)).filter(|i| i.op == Op::TypeFunction)?;
         Some(Callback { at, ret: ty.id(0)?, params: ty.operands.get(1..)? })
     }
 

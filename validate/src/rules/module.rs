@@ -9,7 +9,7 @@ use coop_ir::entry::{Extent, SizeSource, WorkgroupSize};
 use coop_ir::extensions::extensions_of;
 use coop_ir::spv::{Capability, ExecutionModel, MemoryModel, Scope};
 use coop_ir::types::CoopMatView;
-use coop_ir::{InstRef, Kind, Op};
+use coop_ir::{InstRef, Op};
 
 declare_rule! {
     /// ## What it checks
@@ -269,13 +269,12 @@ fn versions(cx: &Cx, out: &mut Sink) {
 
 fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
     let model = cx.module.globals_with(Op::MemoryModel).next();
-    let says = model.and_then(|r| cx.inst(r).word(1));
     let help = "declare `OpCapability VulkanMemoryModel` and `OpMemoryModel ... Vulkan`, and give loads and stores of \
                 shared data their memory operands";
-    if let (Some(at), Some(word)) = (model, says)
-        && word != MemoryModel::Vulkan.0
+    if let (Some(at), Some((_, declared))) = (model, cx.module.memory_model())
+        && declared != MemoryModel::Vulkan
     {
-        let name = Kind::MemoryModel.enumerant(word).map_or("unknown", |e| e.name);
+        let name = declared.name().unwrap_or("unknown");
         out.report(&MEMORY_MODEL, at, || {
             Draft::new(format!("a shader with cooperative matrices needs the Vulkan memory model; this is {name}"))
                 .label(at, Part::Operand(1), "must be Vulkan")
@@ -293,7 +292,7 @@ fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
 
 /// Returns the instruction that declares a capability.
 fn capability(cx: &Cx, wanted: Capability) -> Option<InstRef> {
-    cx.declared.iter().copied().find(|r| cx.inst(*r).word(0) == Some(wanted.0))
+    cx.declared.iter().copied().find(|r| cx.inst(*r).declared_capability() == Some(wanted))
 }
 
 /// Returns the first type or instruction of SPV_KHR_cooperative_matrix; if there is none, the declaration of its

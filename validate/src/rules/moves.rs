@@ -55,7 +55,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
     let o = Operation::new(cx, at);
     match inst.op {
         Op::Load => {
-            let Some(pointer) = inst.id(0) else { return };
+            let Some(pointer) = inst.accessed() else { return };
             storage(cx, at, 0, pointer, inst.ty, out);
             let pointee = Pointer::of(cx, pointer).pointee;
             if let (Some(pointee), Some(ty)) = (pointee, inst.ty) {
@@ -70,7 +70,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
             }
         }
         Op::CopyMemory => {
-            let (Some(to), Some(from)) = (inst.id(0), inst.id(1)) else { return };
+            let Some((to, from)) = inst.copied() else { return };
             let [a, b] = [to, from].map(|p| Pointer::of(cx, p).pointee);
             storage(cx, at, 0, to, a.or(b), out);
             storage(cx, at, 1, from, b.or(a), out);

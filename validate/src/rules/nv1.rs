@@ -270,7 +270,7 @@ fn load_or_store(cx: &Cx, at: InstRef, is_load: bool, out: &mut Sink) {
     let (Some(pointer), Some(stride), Some(column_major)) = (inst.id(0), inst.id(first), inst.id(first + 1)) else {
         return;
     };
-    let ty = if is_load { inst.ty } else { inst.id(1).and_then(|o| cx.module.type_of(o)) };
+    let ty = if is_load { inst.ty } else { inst.stored().and_then(|o| cx.module.type_of(o)) };
     if ty.is_none_or(|t| cx.nv_matrix(t).is_none()) {
         let (name, part) = if is_load { ("the result", Part::Type) } else { ("Object", Part::Operand(1)) };
         let is = ty.map_or_else(|| "no value".into(), |t| cx.describe(t));

@@ -218,7 +218,7 @@ pub(crate) fn check(cx: &Cx, at: InstRef, out: &mut Sink) {
 }
 
 fn function(cx: &Cx, at: InstRef, matrix: Option<&CoopMatView>, out: &mut Sink) {
-    let Some(function) = cx.inst(at).id(2) else { return };
+    let Some(function) = cx.inst(at).callee() else { return };
     let Some(callback) = Callback::of(cx, function) else {
         not_function(cx, &NOT_FUNCTION, "CombineFunc", at, 2, function, out);
         return;

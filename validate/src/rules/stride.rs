@@ -388,7 +388,7 @@ fn place_in_variable(cx: &Cx, a: &Strided) -> Option<(u64, u64, u64)> {
     if !matches!(chain.op, Op::AccessChain | Op::InBoundsAccessChain) || chain.operands.len() != 2 {
         return None;
     }
-    let variable = chain.id(0)?;
+    let variable = chain.access_chain()?.base;
     if cx.module.def_inst(variable)?.op != Op::Variable {
         return None;
     }

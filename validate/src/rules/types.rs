@@ -10,7 +10,7 @@ use crate::rule::Rule;
 use crate::verdict::Verdict;
 use coop_ir::spv::{Capability, Decoration, Scope, StorageClass};
 use coop_ir::types::{CoopMatView, Type, scope_name};
-use coop_ir::{Id, InstRef, Kind, Op};
+use coop_ir::{Id, InstRef, Op};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -385,8 +385,8 @@ pub(crate) fn storage_name(storage: StorageClass) -> &'static str {
 fn blocks(cx: &Cx, out: &mut Sink) {
     for r in cx.module.globals_with(Op::Decorate) {
         let inst = cx.inst(r);
-        let block = [Decoration::Block.0, Decoration::BufferBlock.0];
-        let (Some(ty), Some(decoration)) = (inst.id(0), inst.word(1)) else { continue };
+        let block = [Decoration::Block, Decoration::BufferBlock];
+        let Some((ty, decoration)) = inst.decoration() else { continue };
         if !block.contains(&decoration) {
             continue;
         }
@@ -407,7 +407,7 @@ fn blocks(cx: &Cx, out: &mut Sink) {
             }
             _ => None,
         };
-        let name = Kind::Decoration.enumerant(decoration).map_or("Block", |e| e.name);
+        let name = decoration.name().unwrap_or("Block");
         out.report(&IN_BLOCK, at, || {
             Draft::new(format!("a struct that is decorated {name} has a cooperative matrix inside"))
                 .label(at, member.map_or(Part::Whole, Part::Operand), "a matrix, or something with one inside")

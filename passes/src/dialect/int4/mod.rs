@@ -1,34 +1,35 @@
-//! Integers of 4 bits (SPV_INTEL_int4) as integers of 8 bits.
+//! Lowers 4-bit integers (SPV_INTEL_int4) to 8-bit integers.
 //!
-//! Their values are between 0 and 15 afterwards, in 8 bits without a sign, whatever the type said of one: what reads them as numbers
-//! with a sign, which are `OpSConvert`, `OpConvertSToF` and multiplications that say so, extends the sign first. The extension has no
-//! arithmetic on them, and of memory that others see it has only vectors of them; what it does not have is refused here.
+//! Their values are between 0 and 15 afterwards, in unsigned 8-bit integers, whatever the signedness of the type:
+//! instructions that read them as signed numbers, which are `OpSConvert`, `OpConvertSToF` and multiplications with
+//! signed operand bits, extend the sign first. The extension has no arithmetic on them, and only vectors of them in
+//! memory that others see; anything else is refused here.
 //!
-//! A matrix of them lies in memory two elements to a byte, the first in the low bits. No tensor layout says that, so a load is an
-//! operation on each element, which finds its half of a byte by row and column; and a store one that puts it into its word by
-//! atomic operations, since the other elements of the word are others'.
+//! In memory, a matrix of them has two elements per byte, the first in the low bits. No tensor layout can describe
+//! that, so a load becomes a per-element operation that finds its nibble by row and column; and a store one that
+//! updates its word by atomic operations, since other invocations own the other elements of the word.
 
-mod at;
+mod element_access;
 
-use super::edit::{Edit, malformed};
-use super::surface::Access;
+use super::rewriter::{Rewriter, malformed};
+use super::tensor_form::Access;
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::decorations;
 use crate::kernel::is_kernel;
-use crate::scalar::bits::small_type;
+use crate::matrix::bits::small_type;
 use crate::{Checked, Refusal};
-use at::At;
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{sort_globals, unify_types};
 use coop_ir::spv::{Capability, CooperativeMatrixOperands, Decoration, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
+use element_access::ElementAccess;
 
 const BYTE: Scalar = Scalar::Int { width: 8, signed: false };
 const LONG: Scalar = Scalar::Int { width: 64, signed: false };
 
-/// Int4TypeINTEL and Int4CooperativeMatrixINTEL.
+/// The capabilities of SPV_INTEL_int4.
 const CAPABILITIES: [Capability; 2] = [Capability::Int4TypeINTEL, Capability::Int4CooperativeMatrixINTEL];
 
 /// Operands of multiplications: signs of A and B, of C and the result, and saturation.
@@ -51,13 +52,13 @@ pub(super) fn run(m: &mut Module, checked: Checked) -> Result<(), Refusal> {
     memory_holds_none(m)?;
     let kernel = is_kernel(m);
     let mut pass = Pass { checked, kernel, functions: FxHashMap::default() };
-    let mut e = Edit::new(m);
+    let mut e = Rewriter::new(m);
     e.each(&mut |e, r| pass.inst(e, r))?;
     widen(m, &types);
     Ok(())
 }
 
-/// The types become those of 8 bits, under their ids, and their constants hold 4 of them.
+/// Widens the types to 8 bits, under their ids, and masks their constants to 4 bits.
 fn widen(m: &mut Module, four: &[InstRef]) {
     let ids: Vec<Id> = four.iter().filter_map(|r| m.inst(*r).result).collect();
     for r in m.globals.clone() {
@@ -88,7 +89,7 @@ fn refuse<T>(r: InstRef, why: String) -> Result<T, Refusal> {
     Err(Refusal::new("refused-type", Some(r), why, remedy))
 }
 
-/// Refuses 4-bit integers in memory that is not an invocation's own. (SPV_INTEL_int4 has vectors of them there.)
+/// Refuses 4-bit integers in memory that is not private to an invocation. (SPV_INTEL_int4 has vectors of them there.)
 fn memory_holds_none(m: &Module) -> Result<(), Refusal> {
     fn has(m: &Module, ty: Id, depth: u32) -> bool {
         match Type::of(m, ty) {
@@ -104,9 +105,9 @@ fn memory_holds_none(m: &Module) -> Result<(), Refusal> {
     let used: FxHashSet<Id> = m.all().filter_map(|r| m.inst(r).ty).collect();
     for r in m.globals_with(Op::TypePointer).filter(|r| m.inst(*r).result.is_some_and(|id| used.contains(&id))) {
         let Some(Type::Pointer { storage, pointee }) = m.inst(r).result.and_then(|t| Type::of(m, t)) else { continue };
-        // Generic pointers may be to an invocation's own elements.
+        // Generic pointers may point to an invocation's own elements.
         let elsewhere = !own.contains(&storage) && storage != StorageClass::Generic;
-        // Kernels, and what becomes of them in Vulkan, point to components as to bytes.
+        // Kernels, and the Vulkan shaders made of them, point to components as to bytes.
         let physical = storage == StorageClass::PhysicalStorageBuffer;
         let component = physical || is_kernel(m) && types::scalar(m, pointee).is_some();
         if elsewhere && !component && has(m, pointee, 0) {
@@ -119,14 +120,14 @@ fn memory_holds_none(m: &Module) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a function for each element does.
+/// The operation of a per-element function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Made {
+enum ElementFunction {
     Signed,
     Masked,
-    /// From a number of 8 bits without a sign, the nearest of 4.
+    /// Clamps an unsigned 8-bit number to 4 bits.
     NearestUnsigned,
-    /// The same of numbers with a sign.
+    /// Clamps a signed 8-bit number to 4 bits.
     NearestSigned,
 }
 
@@ -139,20 +140,20 @@ struct Numbers {
     low: Id,
 }
 
-impl Made {
-    /// The operation on a number or vector; `ids` makes an instruction.
+impl ElementFunction {
+    /// Emits the operation on a number or vector; `ids` makes an instruction.
     fn of(self, n: &Numbers, x: Id, ids: &mut dyn FnMut(Op, Id, &[Id]) -> Id) -> Id {
         match self {
-            Made::Masked => ids(Op::BitwiseAnd, n.ty, &[x, n.low]),
-            Made::Signed => {
+            ElementFunction::Masked => ids(Op::BitwiseAnd, n.ty, &[x, n.low]),
+            ElementFunction::Signed => {
                 let turned = ids(Op::BitwiseXor, n.ty, &[x, n.sign]);
                 ids(Op::ISub, n.ty, &[turned, n.sign])
             }
-            Made::NearestUnsigned => {
+            ElementFunction::NearestUnsigned => {
                 let above = ids(Op::UGreaterThan, n.truth, &[x, n.low]);
                 ids(Op::Select, n.ty, &[above, n.low, x])
             }
-            Made::NearestSigned => {
+            ElementFunction::NearestSigned => {
                 // Constants of the type have 4 bits.
                 let least = ids(Op::SNegate, n.ty, &[n.sign]);
                 let below = ids(Op::SLessThan, n.truth, &[x, least]);
@@ -167,10 +168,10 @@ impl Made {
 struct Pass {
     checked: Checked,
     kernel: bool,
-    functions: FxHashMap<(Made, Id), Id>,
+    functions: FxHashMap<(ElementFunction, Id), Id>,
 }
 
-/// Returns whether a type is of 4-bit integers, and whether it is a matrix's.
+/// Returns true if a type is a matrix of 4-bit integers, and false if it is a scalar or vector of them.
 fn of(m: &Module, ty: Option<Id>) -> Option<bool> {
     let ty = ty?;
     if let Some(matrix) = types::coop_mat(m, ty) {
@@ -179,7 +180,7 @@ fn of(m: &Module, ty: Option<Id>) -> Option<bool> {
     types::scalar_or_vector(m, ty).filter(|(s, _)| is_four(*s)).map(|_| false)
 }
 
-/// The width of the integers of a type.
+/// Returns the width of the integers of a type.
 fn width(m: &Module, ty: Option<Id>) -> Option<u32> {
     let ty = ty?;
     let scalar = match types::coop_mat(m, ty) {
@@ -190,8 +191,8 @@ fn width(m: &Module, ty: Option<Id>) -> Option<u32> {
 }
 
 impl Pass {
-    /// Answers whether the instruction stays.
-    fn inst(&mut self, e: &mut Edit<'_>, r: InstRef) -> Result<bool, Refusal> {
+    /// Rewrites an instruction. Returns true if it stays.
+    fn inst(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Result<bool, Refusal> {
         let inst = e.m.inst(r).clone();
         let to = of(e.m, inst.ty);
         let from = inst.ids().find_map(|id| of(e.m, e.m.type_of(id)));
@@ -209,7 +210,7 @@ impl Pass {
             Op::UConvert | Op::SConvert | Op::ConvertSToF | Op::ConvertUToF | Op::ConvertFToS | Op::ConvertFToU => {
                 self.convert(e, r, to.is_some())?;
             }
-            // Between types with and without a sign.
+            // Between signed and unsigned types.
             Op::Bitcast if to == Some(false) && from == Some(false) && inst.ty.is_some() => {
                 let lanes = |ty: Option<Id>| ty.and_then(|t| types::scalar_or_vector(e.m, t)).map(|(_, n)| n);
                 if lanes(inst.ty) != lanes(inst.id(0).and_then(|v| e.m.type_of(v))) {
@@ -250,12 +251,12 @@ impl Pass {
         Ok(true)
     }
 
-    /// A function of elements, on a matrix; the same on a number or vector.
-    fn each(&mut self, e: &mut Edit<'_>, how: Made, value: Id) -> Result<Id, Refusal> {
+    /// Applies a per-element function to a matrix, or the same operation to a number or vector.
+    fn each(&mut self, e: &mut Rewriter<'_>, how: ElementFunction, value: Id) -> Result<Id, Refusal> {
         let Some(ty) = e.m.type_of(value) else { return Ok(value) };
         let Some(matrix) = types::coop_mat(e.m, ty) else {
             let lanes = types::scalar_or_vector(e.m, ty).map_or(1, |(_, n)| n);
-            let all = |e: &mut Edit<'_>, bits: u64| {
+            let all = |e: &mut Rewriter<'_>, bits: u64| {
                 let scalar = types::scalar_or_vector(e.m, ty).map_or(BYTE, |(s, _)| s);
                 let elem = e.g.scalar(e.m, scalar);
                 let one = e.g.constant_of(e.m, elem, scalar, bits);
@@ -285,19 +286,21 @@ impl Pass {
         Ok(e.ids(Op::CooperativeMatrixPerElementOpNV, ty, &[value, function]))
     }
 
-    fn convert(&mut self, e: &mut Edit<'_>, r: InstRef, to_four: bool) -> Result<(), Refusal> {
+    fn convert(&mut self, e: &mut Rewriter<'_>, r: InstRef, to_four: bool) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
-        let (Some(mut value), Some(ty)) = (inst.id(0), inst.ty) else { return malformed(r, "a conversion of nothing") };
+        let (Some(mut value), Some(ty)) = (inst.id(0), inst.ty) else {
+            return malformed(r, "the conversion has no operand or no type");
+        };
         let from = e.m.type_of(value);
         let from_four = of(e.m, from).is_some();
         if from_four && matches!(inst.op, Op::SConvert | Op::ConvertSToF) {
-            value = self.each(e, Made::Signed, value)?;
+            value = self.each(e, ElementFunction::Signed, value)?;
         }
         let mut decorated = decorations::take(e.m, &|_, id| Some(id) == inst.result);
         let decorated = inst.result.and_then(|id| decorated.remove(&id)).unwrap_or_default();
         let saturates = decorated.iter().any(|(d, _)| *d == Decoration::SaturatedConversion);
-        // What has 8 bits has the width already.
-        let same = |e: &Edit<'_>, other: Option<Id>| matches!(width(e.m, other), Some(4 | 8));
+        // 8-bit integers already have the width.
+        let same = |e: &Rewriter<'_>, other: Option<Id>| matches!(width(e.m, other), Some(4 | 8));
         let resized = matches!(inst.op, Op::UConvert | Op::SConvert);
         if !to_four {
             let op = if resized && same(e, inst.ty) { Op::Bitcast } else { inst.op };
@@ -314,31 +317,35 @@ impl Pass {
         }
         if saturates {
             let signed = matches!(inst.op, Op::SConvert | Op::ConvertFToS);
-            wide = self.each(e, if signed { Made::NearestSigned } else { Made::NearestUnsigned }, wide)?;
+            wide = self.each(
+                e,
+                if signed { ElementFunction::NearestSigned } else { ElementFunction::NearestUnsigned },
+                wide,
+            )?;
         }
-        let masked = self.each(e, Made::Masked, wide)?;
+        let masked = self.each(e, ElementFunction::Masked, wide)?;
         e.replace(r, Op::CopyObject, [masked.into()]);
         Ok(())
     }
 
-    fn muladd(&mut self, e: &mut Edit<'_>, r: InstRef) -> Result<(), Refusal> {
+    fn muladd(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
         let (Some(a), Some(b), Some(c)) = (inst.id(0), inst.id(1), inst.id(2)) else {
             return malformed(r, "the operands are not three matrices");
         };
         if of(e.m, inst.ty).is_some() || of(e.m, e.m.type_of(c)).is_some() {
-            return refuse(r, "sums of 4 bits: nothing says what becomes of the other bits".into());
+            return refuse(r, "accumulators of 4 bits: SPV_INTEL_int4 does not define how sums overflow".into());
         }
         let mut bits = inst.matrix_operands().0;
         let mut factors = [a, b];
         for (factor, sign) in factors.iter_mut().zip(SIGNS) {
             if bits & sign != 0 && of(e.m, e.m.type_of(*factor)).is_some() {
-                *factor = self.each(e, Made::Signed, *factor)?;
+                *factor = self.each(e, ElementFunction::Signed, *factor)?;
             }
         }
         let both = [a, b].iter().all(|x| of(e.m, e.m.type_of(*x)).is_some());
         if both && bits & 3 != 0 {
-            // Every value of 4 bits is one of 8 bits with a sign, and devices multiply those by each other.
+            // Every 4-bit value is a signed 8-bit value, and devices multiply those by each other.
             bits |= 3;
             if bits & SATURATING == 0 {
                 bits |= SUMS_SIGNED;
@@ -349,15 +356,15 @@ impl Pass {
         Ok(())
     }
 
-    /// A load or store as an operation on each element.
-    fn access(&mut self, e: &mut Edit<'_>, r: InstRef) -> Result<bool, Refusal> {
+    /// Rewrites a load or store into a per-element operation.
+    fn access(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Result<bool, Refusal> {
         let inst = e.m.inst(r).clone();
         let Some(access) = Access::of(&inst) else { return malformed(r, "the operands don't fit the instruction") };
         let shape = match access.object {
             Some(object) => e.shape(r, object)?,
             None => e.shape_of_type(r, inst.ty)?,
         };
-        let mut at = At::new(e, r, &access, shape, (self.kernel, self.checked))?;
+        let mut at = ElementAccess::new(e, r, &access, shape, (self.kernel, self.checked))?;
         let function = at.function(e, &access, shape);
         let object = access.object.unwrap_or_else(|| e.g.null(e.m, shape.ty));
         let operands: Vec<Id> = [object, function].into_iter().chain(at.extras).collect();

@@ -1,13 +1,13 @@
-//! From statements to blocks with merge instructions.
+//! Emits structured statements as blocks with merge instructions.
 
 use super::graph::{On, Var};
-use super::tree::{Branch, Stmt};
+use super::statements::{Branch, Stmt};
 use coop_ir::builder::Globals;
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::{LoopControl, SelectionControl};
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
 
-/// Where a list of statements can go besides its end.
+/// The exits of a list of statements besides its end.
 #[derive(Clone, Copy)]
 struct Around {
     merge: Id,
@@ -18,7 +18,7 @@ struct Around {
 pub(super) struct Emit<'a> {
     pub(super) m: &'a mut Module,
     pub(super) g: &'a mut Globals,
-    /// The blocks as they were, without merge instructions and terminators.
+    /// The original blocks, without merge instructions and terminators.
     pub(super) from: Vec<Block>,
     /// The variables of the restructuring.
     pub(super) variables: FxHashMap<Var, Id>,
@@ -36,11 +36,11 @@ impl<'a> Emit<'a> {
         Emit { m, g, from, variables, out: Vec::new(), current: None }
     }
 
-    /// The blocks of a function with these statements.
+    /// Emits the blocks of a function with these statements.
     pub(super) fn run(mut self, body: &[Stmt]) -> Vec<Block> {
         self.list(body, None);
         if self.current.is_some() {
-            // The last block returns; a function that never does ends where nothing comes.
+            // The last block returns; a function that never returns ends in unreachable code.
             self.effect(Op::Unreachable, []);
             self.close();
         }
@@ -185,7 +185,8 @@ impl<'a> Emit<'a> {
         }
     }
 
-    /// Ends the open block with a merge instruction and the branch. Answers whether it leads to the merge block itself.
+    /// Ends the open block with a merge instruction and the branch. Returns true if it branches to the merge block
+    /// itself.
     fn decide(&mut self, on: On, branches: &[Branch], labels: &[Id], merge: Id) -> bool {
         let control = SelectionControl::None.0;
         let two = match (branches, labels) {
@@ -202,7 +203,7 @@ impl<'a> Emit<'a> {
             }),
         };
         let Some((selector, words)) = selector else {
-            // One arm: not made by `tree`, but no reason to write nonsense.
+            // A single arm: `statements` never makes one. Emit valid code anyway.
             self.effect(Op::SelectionMerge, [merge.into(), control.into()]);
             self.effect(Op::Branch, [labels.first().copied().unwrap_or(merge).into()]);
             self.close();
@@ -236,7 +237,7 @@ impl<'a> Emit<'a> {
     }
 }
 
-/// Where a list leads that does nothing else.
+/// Returns the target of a list that only branches.
 fn direct(body: &[Stmt], around: Around) -> Option<Id> {
     match body {
         [Stmt::Break] => Some(around.merge),
@@ -245,7 +246,7 @@ fn direct(body: &[Stmt], around: Around) -> Option<Id> {
     }
 }
 
-/// Returns true if a list has a break of the loop whose body it is.
+/// Returns true if a list, as a loop body, contains a break of that loop.
 fn breaks(body: &[Stmt]) -> bool {
     body.iter().any(|s| match s {
         Stmt::Break => true,

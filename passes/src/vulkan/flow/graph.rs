@@ -1,15 +1,15 @@
-//! What the structure of a function is found from: nodes, arms, and loops that are entered in one place.
+//! The flow graph that structuring works on: nodes, arms, and loops with one entry each.
 
 use coop_ir::Id;
 use coop_ir::cfg::{Case, Cfg, Graph};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 
-/// What decides which arm of a fork is taken.
+/// The selector of a fork.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum On {
-    /// There is one arm at most.
+    /// None: there is at most one arm.
     Always,
-    /// A Boolean: the first arm is taken where it holds, the second elsewhere.
+    /// A Boolean: true takes the first arm, false the second.
     Condition(Id),
     /// An integer, and how many words its literals have.
     Selector(Id, usize),
@@ -17,24 +17,24 @@ pub(super) enum On {
     Variable(Var),
 }
 
-/// A variable that holds where to go.
+/// A variable of the restructuring that selects a target.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(super) enum Var {
-    /// The node to go to behind the construct that is left.
+    /// The node to go to after the construct that is left.
     Next,
-    /// The entry of a loop that has several.
+    /// The entry of a loop with several.
     Entry(usize),
 }
 
-/// A way out of a node.
+/// An edge out of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Arm {
     pub(super) to: usize,
-    /// The values for which it is taken, as literal words; empty for a Condition.
+    /// The values for which it is taken, as literal words; empty for a condition.
     pub(super) values: Vec<[u32; 2]>,
     /// True if it is taken for all other values.
     pub(super) default: bool,
-    /// What is to be remembered on the way.
+    /// The assignments on the edge.
     pub(super) set: Vec<(Var, u32)>,
 }
 
@@ -45,16 +45,16 @@ impl Arm {
     }
 }
 
-/// A block, or a place that sends on to one of several blocks.
+/// A block, or a made node that dispatches to one of several blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Node {
-    /// The number of the block; none for places that were made.
+    /// The index of the block; none for made nodes.
     pub(super) block: Option<usize>,
     pub(super) on: On,
     pub(super) arms: Vec<Arm>,
 }
 
-/// The nodes of a function; node `b` is block `b`, those that were made come behind.
+/// The nodes of a function; node `b` is block `b`, made nodes follow.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) nodes: Vec<Node>,
@@ -62,13 +62,13 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// A flow of these nodes, the first of which is entered.
+    /// Makes a flow graph of these nodes; the first is the entry.
     #[cfg(test)]
     pub(super) fn of(nodes: Vec<Node>) -> Flow {
         Flow { nodes, entries: 0 }
     }
 
-    /// The flow of a function. `on` says what decides at the end of a block that has several targets.
+    /// Makes the flow graph of a function. `on` returns the selector at the end of a block with several targets.
     pub(super) fn new(cfg: &Cfg, on: impl Fn(usize) -> On) -> Flow {
         let node = |b: usize| {
             let mut arms: Vec<Arm> = Vec::new();
@@ -92,7 +92,7 @@ impl Flow {
         Flow { nodes: (0..cfg.len()).map(node).collect(), entries: 0 }
     }
 
-    /// What is reached from the first node.
+    /// Returns the nodes that are reachable from the first.
     pub(super) fn reached(&self) -> Vec<usize> {
         let mut seen = vec![false; self.nodes.len()];
         let mut work = vec![0];
@@ -108,9 +108,9 @@ impl Flow {
         out
     }
 
-    /// The strongly connected parts of `members` in an order in which arms lead forward, edges to `header` left out.
-    /// Each part that is a loop is entered in one place: where there were several, all ways in go through a new
-    /// node, which joins the members.
+    /// Returns the strongly connected components of `members` in topological order, ignoring edges to `header`. Each
+    /// component that is a loop gets one entry: if there were several, all edges into it go through a new node, which
+    /// joins the members.
     pub(super) fn parts(&mut self, members: &mut Vec<usize>, entry: usize, header: Option<usize>) -> Vec<Part> {
         loop {
             let parts = self.components(members, header);
@@ -150,19 +150,19 @@ impl Flow {
         for part in &mut parts {
             part.entries.sort_unstable();
             if !part.is_loop || part.entries.is_empty() {
-                // What nothing of this level leads to is its entry.
+                // A component without an edge from this level is entered at the level's entry.
                 part.entries.truncate(1);
                 if part.entries.is_empty() {
                     part.entries.extend(part.nodes.first());
                 }
             }
         }
-        // Components come after those that their edges lead to.
+        // Components come after their successors.
         parts.reverse();
         parts
     }
 
-    /// Makes a node through which every way to one of `entries` goes.
+    /// Makes a node through which every edge to one of `entries` goes.
     fn enter_through_one(&mut self, entries: &[usize], members: &[usize], header: Option<usize>) -> usize {
         let made = self.nodes.len();
         let var = Var::Entry(self.entries);
@@ -184,17 +184,17 @@ impl Flow {
         made
     }
 
-    /// How many loops got a node to enter through.
+    /// Returns the number of loops that got an entry node.
     pub(super) fn entry_variables(&self) -> usize {
         self.entries
     }
 }
 
-/// A strongly connected part of a level: a node, or a loop.
+/// A strongly connected component of a level: a node, or a loop.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Part {
     pub(super) nodes: Vec<usize>,
     pub(super) is_loop: bool,
-    /// Where it is entered from the rest of the level.
+    /// The node where it is entered from the rest of the level.
     pub(super) entries: Vec<usize>,
 }

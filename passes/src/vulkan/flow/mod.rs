@@ -1,17 +1,17 @@
-//! Structured control flow.
+//! Structures control flow.
 //!
-//! Precondition: a function without calls of what it may not call; any graph, reducible or not; merge instructions are
-//! ignored. Effect: the same instructions under the same conditions, with merge instructions as SPIR-V for shaders asks:
-//! `tree` says what holds of the new order. Values that a phi chose, and those that no longer dominate where they are
-//! used, went through variables, which are values again at the end.
+//! Precondition: a function with any control-flow graph, reducible or not; merge instructions are ignored. Effect: the
+//! same instructions under the same conditions, with the merge instructions that shaders require: `statements` lists
+//! the properties of the new order. Values of phis, and those that no longer dominate their uses, go through variables,
+//! which are promoted to values at the end.
 //!
 //! Refuses: constructs nested deeper than a few hundred levels.
 
 mod emit;
 mod graph;
+mod statements;
 #[cfg(test)]
 mod tests;
-mod tree;
 
 use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
@@ -29,10 +29,10 @@ pub(crate) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
     let mut flow = Flow::new(&cfg, |b| decides(m, &m.functions[f].blocks[b]));
     let odd = flow.nodes.iter().any(|n| n.arms.len() > 1 && n.on == On::Always);
     if odd || !cfg.problems().is_empty() {
-        let why = "a block does not end as blocks do, or a branch leads where none may";
+        let why = "a block has no terminator, or a branch has an invalid target";
         return Err(Refusal::new("refused-vulkan-flow", Some(at), why, "check the module with spirv-val"));
     }
-    let body = tree::build(&mut flow).map_err(|tree::TooDeep| {
+    let body = statements::build(&mut flow).map_err(|statements::TooDeep| {
         let why = "the control flow, put into nested constructs, is hundreds of levels deep";
         Refusal::new("refused-vulkan-flow", Some(at), why, "compile with less unrolling and inlining")
     })?;
@@ -51,7 +51,7 @@ pub(crate) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
     Ok(())
 }
 
-/// What the terminator of a block looks at.
+/// Returns the selector of the terminator of a block.
 fn decides(m: &Module, block: &Block) -> On {
     let Some(last) = block.terminator().map(|t| m.inst(t)) else { return On::Always };
     match (last.op, last.id(0)) {
@@ -64,7 +64,7 @@ fn decides(m: &Module, block: &Block) -> On {
     }
 }
 
-/// The block without merge instruction and branch; what ends the function stays.
+/// Returns the block without merge instruction and branch; an instruction that ends the function stays.
 fn stripped(m: &mut Module, mut block: Block) -> Block {
     block.insts.retain(|r| {
         !matches!(m.inst(*r).op, Op::SelectionMerge | Op::LoopMerge | Op::Branch | Op::BranchConditional | Op::Switch)
@@ -72,7 +72,7 @@ fn stripped(m: &mut Module, mut block: Block) -> Block {
     block
 }
 
-/// Makes every way out of the function lead to one block, which returns; what is never reached leads there too.
+/// Makes every exit of the function branch to one block, which returns; unreachable code branches there too.
 pub(crate) fn one_return(m: &mut Module, g: &mut Globals, f: usize) {
     let ends = |m: &Module, b: &Block| {
         b.terminator().filter(|t| matches!(m.inst(*t).op, Op::Return | Op::ReturnValue | Op::Unreachable))
@@ -115,7 +115,8 @@ fn store_before(m: &mut Module, f: usize, before: InstRef, variable: Id, value: 
     }
 }
 
-/// Replaces each phi by a variable that the blocks before it store to; the phi's id is what is loaded. Answers the variables.
+/// Replaces each phi by a variable that the predecessors store to; the phi's id becomes the loaded value. Returns the
+/// variables.
 fn phis_to_variables(m: &mut Module, g: &mut Globals, f: usize) -> Vec<Id> {
     let place: FxHashMap<Id, usize> = m.functions[f]
         .blocks
@@ -140,7 +141,7 @@ fn phis_to_variables(m: &mut Module, g: &mut Globals, f: usize) -> Vec<Id> {
     }
     for (b, list) in stores {
         let insts = &m.functions[f].blocks[b].insts;
-        // In front of the merge instruction, if one is left, and the terminator.
+        // In front of the merge instruction, if there is one, and the terminator.
         let ends = |r: &InstRef| matches!(m.inst(*r).op, Op::SelectionMerge | Op::LoopMerge);
         let at = insts.iter().position(ends).unwrap_or(insts.len().saturating_sub(1));
         m.functions[f].blocks[b].insts.insert_many(at, list);

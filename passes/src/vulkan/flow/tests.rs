@@ -1,7 +1,7 @@
-//! Random flows: the statements pass the same nodes.
+//! Checks on random flow graphs that the statements visit the same nodes.
 
 use super::graph::{Arm, Flow, Node, On, Var};
-use super::tree::{Branch, Stmt, build};
+use super::statements::{Branch, Stmt, build};
 use coop_ir::Id;
 use coop_ir::hash::FxHashMap;
 
@@ -14,7 +14,7 @@ impl Random {
     }
 }
 
-/// A graph in which every node can reach the last one, which ends the function.
+/// Makes a graph in which every node can reach the last one, which ends the function.
 fn random(r: &mut Random) -> Flow {
     let n = 2 + r.below(14);
     let wild = r.below(3);
@@ -24,7 +24,7 @@ fn random(r: &mut Random) -> Flow {
         if b + 1 < n {
             to.push(b + 1 + r.below((n - b - 1).min(3)));
             for _ in 0..r.below(3) {
-                // Nothing leads to the entry.
+                // No edge leads to the entry.
                 let t = if wild > 0 { 1 + r.below(n - 1) } else { b + 1 + r.below(n - b - 1) };
                 if !to.contains(&t) {
                     to.push(t);
@@ -52,7 +52,7 @@ fn random(r: &mut Random) -> Flow {
     Flow::of(nodes)
 }
 
-/// Which arm the node takes at this visit.
+/// Returns the arm that a node takes at this visit.
 fn decision(salt: u64, node: usize, step: usize, arms: usize) -> usize {
     Random(salt ^ (node as u64) << 32 ^ step as u64).below(arms * 7) % arms
 }
@@ -76,7 +76,7 @@ enum End {
     Fell,
     Broke,
     Continued,
-    /// There were enough steps.
+    /// The limit of steps was reached.
     Stopped,
 }
 
@@ -85,7 +85,7 @@ struct Run<'a> {
     arms: &'a [usize],
     trace: Vec<usize>,
     variables: FxHashMap<Var, u32>,
-    /// What the last fork of a block looked at was assigned in this list or above.
+    /// The number of forks on a variable that was not assigned in this list or above.
     forks_on_unset: usize,
 }
 
@@ -158,7 +158,7 @@ impl Run<'_> {
     }
 }
 
-/// How often each block stands in the statements.
+/// Counts the occurrences of each block in the statements.
 fn count(body: &[Stmt], counts: &mut Vec<usize>) {
     for stmt in body {
         match stmt {

@@ -55,7 +55,7 @@ pub(super) fn check(on: &On, out: &mut Sink) {
 /// Returns the reason for which the alignment of Pointer is not proved.
 fn pointer(on: &On, at: InstRef, need: u64, memory_operand: usize) -> Option<String> {
     let inst = on.cx.inst(at);
-    let p = Pointer::of(on.cx, inst.id(0)?);
+    let p = Pointer::of(on.cx, inst.accessed()?);
     let aligned =
         MemoryOperands::at(inst, memory_operand).aligned.is_some_and(|(n, _)| u64::from(n).is_multiple_of(need));
     if p.storage == Some(StorageClass::PhysicalStorageBuffer) && aligned {
@@ -89,7 +89,7 @@ fn plain(on: &On, at: InstRef, ty: Option<Id>, (layout, stride, memory): (usize,
         return;
     }
     let mut what: Vec<String> = pointer(on, at, need, memory).into_iter().collect();
-    let unit = inst.id(0).and_then(|p| Pointer::of(cx, p).unit(cx)).map(|(_, bytes)| bytes);
+    let unit = inst.accessed().and_then(|p| Pointer::of(cx, p).unit(cx)).map(|(_, bytes)| bytes);
     if let (Some(stride), Some(unit)) = (inst.id(stride), unit) {
         let proved = unit.is_multiple_of(need)
             || unit.is_power_of_two() && low(cx, stride).is_multiple_of((need / unit).max(1)).is_some();
@@ -108,7 +108,7 @@ fn say(on: &On, at: InstRef, what: &[String], need: u64, out: &mut Sink) {
     out.report(&UNPROVEN, at, || {
         Draft::new(format!("that {what} {are} of {need} bytes can't be proved"))
             .label(at, Part::Operand(0), format!("{what}: aligned to {need} bytes?"))
-            .label_opt(on.cx.inst(at).id(0).and_then(|p| on.cx.def(p)), Part::Whole, "the address is made here")
+            .label_opt(on.cx.inst(at).accessed().and_then(|p| on.cx.def(p)), Part::Whole, "the address is made here")
             .help("make sure of it where the values come from; `coopcheck --run` looks at those of a case")
     });
 }

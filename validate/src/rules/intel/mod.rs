@@ -165,7 +165,7 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         // Operands: the indices of X, Height and the layout.
         Op::CooperativeMatrixLoadCheckedINTEL => checked(cx, at, (1, Some(4), 3), inst.ty, Part::Type, out),
         Op::CooperativeMatrixStoreCheckedINTEL => {
-            let object = inst.id(3).and_then(|o| cx.module.type_of(o));
+            let object = inst.stored().and_then(|o| cx.module.type_of(o));
             checked(cx, at, (1, Some(5), 4), object, Part::Operand(3), out);
             if inst.id(4).is_some_and(|l| cx.constant(l).fixed() == Some(access::COLUMN_MAJOR)) {
                 out.report(&COLUMN_MAJOR, at, || {
@@ -179,7 +179,7 @@ pub(crate) fn instruction(cx: &Cx, at: InstRef, out: &mut Sink) {
         }
         Op::CooperativeMatrixLoadOffsetINTEL => checked(cx, at, (1, None, 3), inst.ty, Part::Type, out),
         Op::CooperativeMatrixStoreOffsetINTEL => {
-            let object = inst.id(3).and_then(|o| cx.module.type_of(o));
+            let object = inst.stored().and_then(|o| cx.module.type_of(o));
             checked(cx, at, (1, None, 4), object, Part::Operand(3), out);
         }
         Op::CooperativeMatrixConstructCheckedINTEL => construct(cx, at, out),

@@ -229,7 +229,7 @@ fn escaped(cx: &Cx, body: &[InstRef]) -> Vec<Id> {
         let skip = match inst.op {
             Op::Load => 1,
             // The second operand is the stored object; a pointer that is stored escapes.
-            Op::Store if inst.id(1).is_none_or(|v| cx.class(v) != Some(TypeClass::TensorPointer)) => 2,
+            Op::Store if inst.stored().is_none_or(|v| cx.class(v) != Some(TypeClass::TensorPointer)) => 2,
             _ => 0,
         };
         out.extend(inst.ids_from(skip).filter(|i| cx.class(*i) == Some(TypeClass::TensorPointer)));
@@ -271,7 +271,7 @@ impl Analysis<'_, '_> {
     fn concerns(&self, at: InstRef) -> bool {
         let inst = self.cx.inst(at);
         if inst.op == Op::Store {
-            return inst.id(0).is_some_and(|p| self.cx.class(p) == Some(TypeClass::TensorPointer));
+            return inst.accessed().is_some_and(|p| self.cx.class(p) == Some(TypeClass::TensorPointer));
         }
         let made = inst.ty.filter(|_| inst.result.is_some()).and_then(|t| self.cx.class(t));
         matches!(made, Some(TypeClass::Layout | TypeClass::View))
@@ -281,7 +281,7 @@ impl Analysis<'_, '_> {
     fn step(&mut self, at: InstRef, state: &mut Rc<State>) -> bool {
         let inst = self.cx.inst(at);
         if inst.op == Op::Store {
-            if let (Some(pointer), Some(value)) = (inst.id(0), inst.id(1))
+            if let (Some(pointer), Some(value)) = (inst.accessed(), inst.stored())
                 && self.escaped.binary_search(&pointer).is_err()
             {
                 let value = self.value(value);

@@ -1,0 +1,449 @@
+//! The shared memory that a lowering adds: one array through which invocations exchange elements.
+//!
+//! # Invariants
+//!
+//! 1. There is one array for everything, of `uvec4` (a *quad*, 16 bytes), so that it serves every component type and is
+//!    written 4 or 16 bytes at a time. Nothing writes less than a word: who writes an element of 8 or 16 bits has its
+//!    neighbours in the word too. Matrices are loaded from quads, with strides counted in quads.
+//! 2. It has a zone for the whole workgroup, at its beginning, and behind that one part for each subgroup, all equally
+//!    long. So what subgroups do by themselves, at different times, never meets what the workgroup does.
+//! 3. A [`Region`] is a range of a zone, at the same place in every part, and known when code is made. Those that are
+//!    taken at the same time don't overlap; those taken one after the other (between [`Arena::mark`] and
+//!    [`Arena::release`]) do. "At the same time" is a matter of the code that is made, from the first write to the last
+//!    read.
+//! 4. So between the last read of one region and the first write to the next there must be a barrier of the zone's
+//!    scope, as between writing and reading by others. The convention is that who takes a region has a
+//!    [`Arena::barrier`] *before its first write* and one between writing and reading; nobody has one after reading.
+//!    That is sound at the beginning of the program too, and in loops.
+//! 5. Barriers of a zone stand only where all invocations of its scope arrive.
+//! 6. The length of the array, of a part, and where the parts begin are constants that [`Arena::finish`] fills in.
+//! 7. What the module's own Workgroup variables take, the workgroup's zone and the parts of all subgroups are together
+//!    not more than the device has: a region that would not fit is refused when it is taken, with the numbers.
+//!    [`Arena::room`] tells beforehand, so that cheaper plans (slices) can be chosen.
+
+use crate::Refusal;
+use crate::builtins::add_to_interfaces;
+use crate::kernel::is_kernel;
+use crate::matrix::bits::{gather, part, spread};
+use coop_device::Profile;
+use coop_ir::builder::{FunctionBuilder, Globals, Index, name};
+use coop_ir::constant::Constants;
+use coop_ir::spv::{Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
+use coop_ir::types::{Scalar, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+
+/// Bytes of a quad.
+pub(crate) const QUAD: u32 = 16;
+
+/// Bytes that every Vulkan device has at least; what is assumed where no device is named.
+const PORTABLE: u32 = 16384;
+
+/// Who shares a region.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Zone {
+    /// The invocations of the workgroup.
+    Workgroup,
+    /// The invocations of a subgroup: each subgroup has one.
+    Subgroup,
+}
+
+impl Zone {
+    /// The zone of matrices of a scope.
+    pub(crate) fn of_scope(workgroup: bool) -> Zone {
+        if workgroup { Zone::Workgroup } else { Zone::Subgroup }
+    }
+
+    fn scope(self) -> Scope {
+        match self {
+            Zone::Workgroup => Scope::Workgroup,
+            Zone::Subgroup => Scope::Subgroup,
+        }
+    }
+}
+
+/// A range of a zone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Region {
+    /// Who shares it.
+    pub(crate) zone: Zone,
+    /// Where it begins, in quads from the beginning of the zone or part.
+    pub(crate) at: u32,
+    /// How long it is, in quads.
+    pub(crate) quads: u32,
+}
+
+/// The type of an element.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Elem {
+    /// What it is.
+    pub(crate) scalar: Scalar,
+    /// Its id.
+    pub(crate) ty: Id,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Use {
+    /// Quads that are taken now.
+    now: u32,
+    /// The most that ever were.
+    most: u32,
+}
+
+/// How much was taken at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    workgroup: u32,
+    subgroup: u32,
+}
+
+/// The array.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    workgroup: Use,
+    subgroup: Use,
+    /// Subgroups of a workgroup; 0 where that is not known.
+    subgroups: u32,
+    /// Bytes of the module's own variables.
+    own: u32,
+    /// Bytes of the device.
+    limit: u32,
+    device: Option<String>,
+    /// True if the module has the Vulkan memory model.
+    model: bool,
+    /// True if it is one of kernels.
+    kernel: bool,
+    variable: Option<Id>,
+    part_length: Option<Id>,
+    parts_at: Option<Id>,
+}
+
+impl Arena {
+    /// For a module whose workgroups have `subgroups` subgroups (`None`: not known, so nothing of the zone of
+    /// subgroups can be taken).
+    pub(crate) fn new(m: &Module, constants: &Constants, profile: Option<&Profile>, subgroups: Option<u32>) -> Arena {
+        Arena {
+            workgroup: Use::default(),
+            subgroup: Use::default(),
+            subgroups: subgroups.unwrap_or(0),
+            own: own_bytes(m, constants),
+            limit: profile.map_or(PORTABLE, |p| p.limits.max_compute_shared_memory_size),
+            device: profile.map(|p| p.name.clone()),
+            kernel: is_kernel(m),
+            model: m.has_capability(Capability::VulkanMemoryModel),
+            variable: None,
+            part_length: None,
+            parts_at: None,
+        }
+    }
+
+    /// The bytes that can still be taken from a zone: of each part, where it is that of subgroups.
+    pub(crate) fn room(&self, zone: Zone) -> u32 {
+        let total = self.limit.saturating_sub(self.own) / QUAD;
+        let quads = match zone {
+            Zone::Workgroup => total
+                .saturating_sub(self.subgroup.most.saturating_mul(self.subgroups))
+                .saturating_sub(self.workgroup.now),
+            Zone::Subgroup => {
+                let parts = total.saturating_sub(self.workgroup.most);
+                parts.checked_div(self.subgroups).unwrap_or(0).saturating_sub(self.subgroup.now)
+            }
+        };
+        quads.saturating_mul(QUAD)
+    }
+
+    /// Takes a region. `at` is the instruction that needs it, and `what` what for.
+    pub(crate) fn take(&mut self, at: InstRef, what: &str, zone: Zone, bytes: u32) -> Result<Region, Refusal> {
+        let room = self.room(zone);
+        if bytes > room {
+            return Err(self.too_large(at, what, zone, bytes, room));
+        }
+        let quads = bytes.div_ceil(QUAD);
+        let usage = match zone {
+            Zone::Workgroup => &mut self.workgroup,
+            Zone::Subgroup => &mut self.subgroup,
+        };
+        let region = Region { zone, at: usage.now, quads };
+        usage.now += quads;
+        usage.most = usage.most.max(usage.now);
+        Ok(region)
+    }
+
+    fn too_large(&self, at: InstRef, what: &str, zone: Zone, bytes: u32, room: u32) -> Refusal {
+        if zone == Zone::Subgroup && self.subgroups == 0 {
+            let why = format!("{what} needs shared memory for each subgroup, and how many there are is not known");
+            let remedy = if self.kernel {
+                "say how large the workgroups are (--local-size X,Y,Z), or for which device (--profile NAME)"
+            } else {
+                "give the spec constants of the workgroup's size with --spec, and --profile or --subgroup-size"
+            };
+            return Refusal::new("refused-unknown-size", Some(at), why, remedy);
+        }
+        let device = match &self.device {
+            Some(name) => format!("{name} has {}", self.limit),
+            None => format!("a device need not have more than {}", self.limit),
+        };
+        let each = match zone {
+            Zone::Workgroup => String::new(),
+            Zone::Subgroup => format!(" for each of {} subgroups", self.subgroups),
+        };
+        let why = format!(
+            "{what} needs {bytes} bytes of shared memory{each}; {device}, the module itself takes {}, and {room} are left",
+            self.own
+        );
+        let remedy = if self.device.is_some() {
+            "use smaller matrices, fewer subgroups or less shared memory"
+        } else {
+            "name the device with --profile"
+        };
+        Refusal::new("refused-shared-memory", Some(at), why, remedy)
+    }
+
+    /// How much is taken now.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { workgroup: self.workgroup.now, subgroup: self.subgroup.now }
+    }
+
+    /// Gives back what was taken since.
+    pub(crate) fn release(&mut self, mark: Mark) {
+        (self.workgroup.now, self.subgroup.now) = (mark.workgroup, mark.subgroup);
+    }
+
+    /// The quad at which a region begins. `part` is the number of the invocation's subgroup in the workgroup; a region
+    /// of the workgroup needs none.
+    pub(crate) fn begin(&mut self, b: &mut FunctionBuilder<'_>, region: Region, part: Option<Index>) -> Index {
+        let part = match (region.zone, part) {
+            (Zone::Subgroup, Some(part)) => part,
+            (Zone::Subgroup, None) => unreachable!("whoever takes a region of subgroups knows the subgroup"),
+            (Zone::Workgroup, _) => return Index::Const(region.at),
+        };
+        let length = *self.part_length.get_or_insert_with(|| b.module.fresh_id());
+        let parts_at = *self.parts_at.get_or_insert_with(|| b.module.fresh_id());
+        let offset = b.mul(part, Index::Value(length));
+        let begin = b.add(offset, Index::Value(parts_at));
+        b.add(begin, Index::Const(region.at))
+    }
+
+    fn variable(&mut self, m: &mut Module) -> Id {
+        *self.variable.get_or_insert_with(|| m.fresh_id())
+    }
+
+    /// What a matrix is loaded from and stored to at a quad: its stride is in quads, or in components in kernels, whose
+    /// compilers count those whatever the pointer points to.
+    pub(crate) fn matrix_pointer(&mut self, b: &mut FunctionBuilder<'_>, quad: Index, elem: Elem) -> Id {
+        let pointer = self.quad_pointer(b, quad);
+        if !self.kernel {
+            return pointer;
+        }
+        let ty = b.globals.pointer(b.module, StorageClass::Workgroup, elem.ty);
+        b.ids(Op::Bitcast, ty, &[pointer])
+    }
+
+    /// How many of what such a pointer points to are a quad.
+    pub(crate) fn units_of_quad(&self, elem: Elem) -> u32 {
+        if self.kernel { QUAD / elem.scalar.bytes() } else { 1 }
+    }
+
+    fn quad_pointer(&mut self, b: &mut FunctionBuilder<'_>, quad: Index) -> Id {
+        let array = self.variable(b.module);
+        let u32_type = b.u32_type();
+        let quad_type = b.globals.vector(b.module, u32_type, 4);
+        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, quad_type);
+        let quad = b.index(quad);
+        b.ids(Op::AccessChain, pointer, &[array, quad])
+    }
+
+    fn word_pointer(&mut self, b: &mut FunctionBuilder<'_>, word: Index) -> Id {
+        let array = self.variable(b.module);
+        let u32_type = b.u32_type();
+        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, u32_type);
+        let (quad, rest) = (b.div(word, 4), b.rem(word, 4));
+        let (quad, rest) = (b.index(quad), b.index(rest));
+        b.ids(Op::AccessChain, pointer, &[array, quad, rest])
+    }
+
+    /// The memory operands of a load that sees what others of the zone wrote.
+    pub(crate) fn load_operands(&self, b: &mut FunctionBuilder<'_>, zone: Zone) -> Vec<Operand> {
+        self.operands(b, zone, MemoryAccess::MakePointerVisible)
+    }
+
+    /// The memory operands of a store that others of the zone will see.
+    pub(crate) fn store_operands(&self, b: &mut FunctionBuilder<'_>, zone: Zone) -> Vec<Operand> {
+        self.operands(b, zone, MemoryAccess::MakePointerAvailable)
+    }
+
+    fn operands(&self, b: &mut FunctionBuilder<'_>, zone: Zone, make: MemoryAccess) -> Vec<Operand> {
+        if !self.model {
+            return Vec::new();
+        }
+        let scope = b.u32(zone.scope().0);
+        vec![(make | MemoryAccess::NonPrivatePointer).0.into(), scope.into()]
+    }
+
+    /// Word `word` of the array, counted from its beginning (four to a quad).
+    pub(crate) fn load_word(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, word: Index) -> Id {
+        let pointer = self.word_pointer(b, word);
+        let (ty, operands) = (b.u32_type(), self.load_operands(b, zone));
+        b.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(operands))
+    }
+
+    /// Writes a word.
+    pub(crate) fn store_word(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, word: Index, value: Id) {
+        let pointer = self.word_pointer(b, word);
+        let operands = self.store_operands(b, zone);
+        b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
+    }
+
+    /// Writes word `part` of a quad.
+    pub(crate) fn store_part(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, quad: Index, part: Index, value: Id) {
+        let array = self.variable(b.module);
+        let u32_type = b.u32_type();
+        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, u32_type);
+        let (quad, part) = (b.index(quad), b.index(part));
+        let pointer = b.ids(Op::AccessChain, pointer, &[array, quad, part]);
+        let operands = self.store_operands(b, zone);
+        b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
+    }
+
+    /// Writes a quad, given as a vector of four words.
+    pub(crate) fn store_quad(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, quad: Index, value: Id) {
+        let pointer = self.quad_pointer(b, quad);
+        let operands = self.store_operands(b, zone);
+        b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
+    }
+
+    /// Reads a quad as a vector of four words.
+    pub(crate) fn load_quad(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, quad: Index) -> Id {
+        let pointer = self.quad_pointer(b, quad);
+        let u32_type = b.u32_type();
+        let ty = b.globals.vector(b.module, u32_type, 4);
+        let operands = self.load_operands(b, zone);
+        b.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(operands))
+    }
+
+    /// Reads the element of type `elem` at a byte that is a multiple of its size.
+    pub(crate) fn load_element(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, elem: Elem, byte: Index) -> Id {
+        let Elem { scalar, ty: elem } = elem;
+        let first = b.div(byte, 4);
+        let word_type = b.u32_type();
+        if scalar.width() > 32 {
+            let words: Vec<Id> = (0..scalar.width() / 32)
+                .map(|w| {
+                    let at = b.add(first, Index::Const(w));
+                    self.load_word(b, zone, at)
+                })
+                .collect();
+            return gather(b, WORD, word_type, &words, elem);
+        }
+        let word = self.load_word(b, zone, first);
+        if scalar.width() == 32 {
+            return if elem == word_type { word } else { b.ids(Op::Bitcast, elem, &[word]) };
+        }
+        let rest = b.rem(byte, 4);
+        let bit = b.mul(rest, Index::Const(8));
+        part(b, scalar, elem, word, 32, bit)
+    }
+
+    /// Waits until every invocation of the zone's scope is here, and what they wrote can be seen.
+    pub(crate) fn barrier(&self, b: &mut FunctionBuilder<'_>, zone: Zone) {
+        let scope = b.u32(zone.scope().0);
+        let semantics = MemorySemantics::AcquireRelease | MemorySemantics::WorkgroupMemory;
+        let semantics = b.u32(semantics.0);
+        b.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
+    }
+
+    /// Makes the array as long as it has to be, if anything was taken. Answers its bytes.
+    pub(crate) fn finish(&mut self, m: &mut Module, g: &mut Globals) -> u32 {
+        let parts = self.subgroup.most * self.subgroups;
+        let fill = [(self.part_length, self.subgroup.most), (self.parts_at, self.workgroup.most)];
+        for (id, value) in fill.into_iter().filter_map(|(id, value)| Some((id?, value))) {
+            let ty = g.uint(m, 32);
+            let r = m.add(Inst::new(Op::Constant, Some(ty), Some(id), [value.into()]));
+            m.globals.push(r);
+        }
+        let Some(variable) = self.variable else { return 0 };
+        let quads = self.workgroup.most + parts;
+        let word = g.uint(m, 32);
+        let quad = g.vector(m, word, 4);
+        let array = g.array(m, quad, quads.max(1));
+        let storage = StorageClass::Workgroup;
+        let pointer = g.pointer(m, storage, array);
+        let r = m.add(Inst::new(Op::Variable, Some(pointer), Some(variable), [storage.into()]));
+        m.globals.push(r);
+        name(m, variable, "coop_arena");
+        if m.header.version_pair() >= (1, 4) {
+            add_to_interfaces(m, &[variable]);
+        }
+        quads.max(1) * QUAD
+    }
+}
+
+const WORD: Scalar = Scalar::Int { width: 32, signed: false };
+
+/// Neighbouring elements as words, the first in the lowest bits.
+pub(crate) fn words_of(b: &mut FunctionBuilder<'_>, elem: Elem, elements: &[Id]) -> Vec<Id> {
+    let Elem { scalar, ty: elem } = elem;
+    let word_type = b.u32_type();
+    match scalar.width() {
+        width @ (8 | 16) => {
+            let chunks = elements.chunks((32 / width) as usize);
+            chunks.map(|c| gather(b, scalar, elem, c, word_type)).collect()
+        }
+        32 => elements.iter().map(|e| gather(b, scalar, elem, &[*e], word_type)).collect(),
+        width => elements.iter().flat_map(|e| spread(b, WORD, word_type, *e, width)).collect(),
+    }
+}
+
+/// The bytes that the module's Workgroup variables take, as drivers lay them out: at least this much is gone.
+fn own_bytes(m: &Module, constants: &Constants) -> u32 {
+    let storage = StorageClass::Workgroup;
+    let mut bytes: u64 = 0;
+    for r in m.globals_with(Op::Variable) {
+        let i = m.inst(r);
+        if i.word(0) != Some(storage.0) {
+            continue;
+        }
+        let pointee = i.ty.and_then(|t| match Type::of(m, t)? {
+            Type::Pointer { pointee, .. } => Some(pointee),
+            _ => None,
+        });
+        let (size, align) = pointee.and_then(|t| layout(m, constants, t, 0)).unwrap_or((0, 1));
+        bytes = bytes.next_multiple_of(align.max(1)).saturating_add(size);
+    }
+    u32::try_from(bytes.next_multiple_of(u64::from(QUAD))).unwrap_or(u32::MAX)
+}
+
+/// Size and alignment of a type in bytes.
+fn layout(m: &Module, constants: &Constants, ty: Id, depth: u32) -> Option<(u64, u64)> {
+    if depth > 64 {
+        return None;
+    }
+    let inner = |t: Id| layout(m, constants, t, depth + 1);
+    Some(match Type::of(m, ty)? {
+        Type::Bool => (4, 4),
+        Type::Scalar(s) => (u64::from(s.bytes()), u64::from(s.bytes())),
+        Type::Vector { elem, len } => {
+            let (size, _) = inner(elem)?;
+            let padded = if len == 3 { 4 } else { u64::from(len) };
+            (size * u64::from(len), size * padded)
+        }
+        Type::Matrix { column, cols } => {
+            let (size, align) = inner(column)?;
+            (size.next_multiple_of(align).saturating_mul(u64::from(cols)), align)
+        }
+        Type::Array { elem, len } => {
+            let (size, align) = inner(elem)?;
+            (size.next_multiple_of(align.max(1)).saturating_mul(constants.get(len).value()?), align)
+        }
+        Type::Struct { members } => {
+            let (mut at, mut most) = (0u64, 1);
+            for member in members {
+                let (size, align) = inner(member)?;
+                at = at.next_multiple_of(align.max(1)).saturating_add(size);
+                most = most.max(align);
+            }
+            (at.next_multiple_of(most), most)
+        }
+        Type::Pointer { .. } => (8, 8),
+        _ => return None,
+    })
+}

@@ -1,0 +1,32 @@
+//! The matrix core: what both lowerings are made of.
+//!
+//! [`crate::to_scalar`] and [`crate::to_tiles`] import from here and never from each other.
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`placement`] | which lane or subgroup holds which element |
+//! | [`logical`] | which matrix types a module has |
+//! | [`lanes`] | which lane an invocation is |
+//! | [`arena`] | where in shared memory elements are put |
+//! | [`linear`] | sums of multiples of values, as addresses are |
+//! | [`address`], [`pointer`] | where a load or store begins, and how far it steps |
+//! | [`bits`] | numbers as parts of other numbers |
+//! | [`elementwise`] | arithmetic on single elements |
+//! | [`callback`] | what a callback does besides computing a value |
+//! | [`observe`] | which matrices have elements that are looked at one by one |
+//! | [`row_uniform`] | which matrices hold one value in each row |
+//! | [`sweep`] | which matrices nothing reads |
+
+pub(crate) mod address;
+pub(crate) mod arena;
+pub(crate) mod bits;
+pub(crate) mod callback;
+pub(crate) mod elementwise;
+pub(crate) mod lanes;
+pub(crate) mod linear;
+pub(crate) mod logical;
+pub(crate) mod observe;
+pub(crate) mod placement;
+pub(crate) mod pointer;
+pub(crate) mod row_uniform;
+pub(crate) mod sweep;

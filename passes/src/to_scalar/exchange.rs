@@ -1,0 +1,161 @@
+//! What moves elements between lanes: conversions of use, transposition. Reductions are in [`super::reduce`].
+//!
+//! They go through shared memory: a barrier, since others may still read what was there; each lane writes the elements
+//! that it owns; a barrier; each lane reads what it holds of the result. A matrix for which there is no room goes in
+//! slices of rows. Every lane of the scope executes every barrier: the trip counts are constants.
+
+use super::array::{Array, Sink, unroll_much, visit};
+use super::spot::{At, Spot, both};
+use super::stage::{Loose, in_slice, where_};
+use super::{Deferred, Key, Lower, Mat};
+use crate::Refusal;
+use crate::decorations::Decorated;
+use crate::matrix::arena::{Arena, Elem};
+use crate::matrix::bits::small_type;
+use crate::matrix::elementwise::{apply, truncated};
+use crate::matrix::linear::Lin;
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::{Id, InstRef, Op, Operand};
+
+/// How a matrix becomes another one of other use, placement or orientation.
+#[derive(Clone)]
+pub(super) struct Move {
+    pub(super) from: Mat,
+    pub(super) to: Mat,
+    pub(super) transposed: bool,
+    /// What is done to each element on the way.
+    pub(super) op: Option<(Op, Vec<Decorated>)>,
+    /// True if that cuts off what does not fit.
+    pub(super) truncates: bool,
+}
+
+impl Lower<'_, '_> {
+    /// The owner of each element, and whoever else holds it, agree afterwards; also for one matrix type alone.
+    pub(super) fn transfer(&mut self, r: InstRef, how: &Move, value: Id) -> Result<(), Refusal> {
+        let Move { from, to, transposed, .. } = how;
+        let shape = if *transposed {
+            (from.band.shape.cols, from.band.shape.rows)
+        } else {
+            (from.band.shape.rows, from.band.shape.cols)
+        };
+        if shape != (to.band.shape.rows, to.band.shape.cols) || from.workgroup != to.workgroup {
+            let why = format!("{} changes the shape or the scope of a matrix", self.m.inst(r).op);
+            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+        }
+        // Where a product puts it into shared memory anyway, it does so from where it is.
+        if let Some(id) = self.m.inst(r).result.filter(|id| self.deferred.contains(id) && !transposed) {
+            self.leave(r, id, Deferred::Moved(Box::new(how.clone()), value));
+            return Ok(());
+        }
+        let key = how.key();
+        self.call(r, key, &[value], &mut |this| this.make_transfer(r, how))
+    }
+
+    fn make_transfer(&mut self, r: InstRef, how: &Move) -> Result<Id, Refusal> {
+        let (from, to) = (how.from, how.to);
+        small_type(self.m, from.scalar);
+        let label = format!("coop_move_{}_{}", from.label(), to.label());
+        let way = Passage { label: &label, from, to, elem: to.element(), step: 1 };
+        let turn = |row: Lin, col: Lin| if how.transposed { (col, row) } else { (row, col) };
+        self.pass(r, &way, &|b, value| how.convert(b, value), &turn, &|b, arena, loose, place| {
+            loose.get(b, arena, place)
+        })
+    }
+
+    /// The function that takes a matrix through shared memory: elements are put there as `put` makes them, and what is in
+    /// the result is what `get` makes of those from the row and column on that `origin` says.
+    pub(super) fn pass(
+        &mut self,
+        r: InstRef,
+        way: &Passage<'_>,
+        put: &dyn Fn(&mut FunctionBuilder<'_>, Id) -> Id,
+        origin: &dyn Fn(Lin, Lin) -> (Lin, Lin),
+        get: &dyn Fn(&mut FunctionBuilder<'_>, &mut Arena, &Loose, Index) -> Id,
+    ) -> Result<Id, Refusal> {
+        let Passage { label, from, to, elem, step } = *way;
+        let zone = self.zone(r, from.workgroup)?;
+        let shape = from.band.shape;
+        let slices = self.slices(r, zone, elem, shape.rows, shape.cols, step)?;
+        let mut f = FunctionBuilder::new(self.m, &mut self.g, label, to.ty, &[from.ty]);
+        let b = &mut f;
+        let (arena, lanes) = (&mut self.arena, &mut self.lanes);
+        let begin = lanes.begin(b, arena, slices.region);
+        let loose = Loose::new(b, zone, begin, elem);
+        let (source, target) = (Spot::new(b, lanes, from), Spot::new(b, lanes, to));
+        let value = b.param(0);
+        let (reading, writing) = (unroll_much(from.band.len()), unroll_much(to.band.len()));
+        let array = Array::new(b, from, value, reading != Unroll::Now);
+        let first = source.first(b);
+        let mut sink = Sink::new(b, to, writing != Unroll::Now || slices.count > 1);
+        b.repeat(slices.count, Unroll::No, &mut |b, slice| {
+            arena.barrier(b, zone);
+            where_(b, first, &mut |b| {
+                visit(b, from.band, reading, &mut |b, i, j, at| {
+                    let At { row, col, real } = source.place(b, i, j);
+                    let row = row.emit(b);
+                    let (row, inside) = in_slice(b, slices, slice, row);
+                    let mine = both(b, real, inside);
+                    where_(b, mine, &mut |b| {
+                        let value = array.get(b, at);
+                        let value = put(b, value);
+                        let place = cell(b, row, &col, shape.cols);
+                        loose.put(b, arena, place, value);
+                    });
+                });
+            });
+            arena.barrier(b, zone);
+            visit(b, to.band, writing, &mut |b, i, j, at| {
+                let At { row, col, .. } = target.place(b, i, j);
+                let (row, col) = origin(row, col);
+                let row = row.emit(b);
+                let (row, inside) = in_slice(b, slices, slice, row);
+                where_(b, inside, &mut |b| {
+                    let place = cell(b, row, &col, shape.cols);
+                    let value = get(b, arena, &loose, place);
+                    sink.set(b, at, value);
+                });
+            });
+        });
+        let result = sink.finish(b);
+        Ok(f.finish(Some(result)))
+    }
+}
+
+/// A way of a matrix through shared memory, in slices of rows.
+pub(super) struct Passage<'a> {
+    /// What the function is called.
+    pub(super) label: &'a str,
+    pub(super) from: Mat,
+    pub(super) to: Mat,
+    /// What lies in shared memory.
+    pub(super) elem: Elem,
+    /// Rows that are needed together.
+    pub(super) step: u32,
+}
+
+impl Move {
+    /// What tells the code for it apart.
+    pub(super) fn key(&self) -> Key {
+        let words = self.op.iter().flat_map(|(o, d)| {
+            let more = d.iter().flat_map(|(d, more)| [d.0].into_iter().chain(more.iter().copied()));
+            [u32::from(o.0)].into_iter().chain(more)
+        });
+        let extra = [u32::from(self.transposed)].into_iter().chain(words).map(Operand::Word).collect();
+        Key { op: Op::CooperativeMatrixConvertNV, types: vec![self.to.ty, self.from.ty], extra }
+    }
+
+    pub(super) fn convert(&self, b: &mut FunctionBuilder<'_>, value: Id) -> Id {
+        match &self.op {
+            Some(_) if self.truncates => truncated(b, self.to.elem, value),
+            Some((op, decorations)) => apply(b, *op, self.to.elem, &[value], decorations),
+            None if self.from.elem != self.to.elem => b.ids(Op::Bitcast, self.to.elem, &[value]),
+            None => value,
+        }
+    }
+}
+
+/// The number of an element in rows of `width`.
+fn cell(b: &mut FunctionBuilder<'_>, row: Index, col: &Lin, width: u32) -> Index {
+    let line = b.mul(row, Index::Const(width));
+    Lin::scaled(line, 1).plus(col).emit(b)
+}

@@ -1,0 +1,536 @@
+//! MulAdd of factors that go through shared memory.
+//!
+//! No lane holds the rows and columns that its tile of C needs. A slice of K of both factors is put into shared memory
+//! by all lanes together, then each lane multiplies its tile out of it: for a block of `k` it reads what its rows of A
+//! and its columns of B have there, and adds their outer products to its sums, which stay in registers. Slices are as
+//! long as there is room for; a factor that was only loaded to be multiplied goes from memory to shared memory without
+//! ever being held ([`Source::Memory`]).
+//!
+//! Sums of f16 into f16 are taken two at a time, in vectors, of factors that stay f16: half of the instructions, and half
+//! of what is read. A factor that several products use, or one in a loop, stays in shared memory ([`super::resident`]).
+//!
+//! # How a factor lies in shared memory
+//!
+//! In lines along the direction in which it lies in memory ([`Along`]), each line from a whole quad on. *Packed*:
+//! elements as they are, so that a piece of neighbours is written and read as whole words or quads; an odd number of
+//! quads from line to line keeps lanes that read neighbouring lines from the same banks. *Loose*, where neighbours don't
+//! make whole words: a word for each element.
+
+use super::arith::{HALF, MulAdd};
+use super::array::{Array, Sink, unroll};
+use super::exchange::Move;
+use super::factor::{Factor, Staged};
+use super::fetch::{Fetch, fetched};
+use super::held::Held;
+use super::memory::Access;
+use super::stage::where_;
+use super::{Key, Lower, Mat};
+use crate::Refusal;
+use crate::matrix::arena::{Arena, Elem, Region};
+use crate::matrix::bits::small_type;
+use crate::matrix::lanes::LaneSource;
+use crate::matrix::placement::whole_pieces;
+use crate::tensor;
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::{Id, InstRef, Op, Operand};
+
+/// Multiplications of a lane that are written out at most, unless a single block of `k` has more.
+const WRITTEN_OUT: u32 = 1024;
+
+/// Bytes of shared memory that the slices of a product take at most, so that several workgroups can be resident.
+const MOST_BYTES: u32 = 48 << 10;
+
+/// The `k` of a slice at most.
+const LONGEST_SLICE: u32 = 64;
+
+/// The same of widened elements: what is on its way from memory waits in registers.
+const LONGEST_WIDE: u32 = 16;
+
+/// Slices of widened elements that are shorter are not worth their barriers.
+const SHORTEST_WIDE: u32 = 8;
+
+/// The `k` of a slice and the stages of a product that sums in pairs: the first for which there is room. An H100 reached
+/// 49.9 TFLOP/s with the first, 49.2, 47.3 with the next ones.
+const PAIRED_SLICES: [(u32, u32); 5] = [(32, 2), (32, 1), (16, 2), (16, 1), (8, 1)];
+
+/// Slices of what lanes hold that are written out at most.
+const WRITTEN_OUT_SLICES: u32 = 4;
+
+/// The `k` that are multiplied at once at most.
+const LONGEST_BLOCK: u32 = 16;
+
+/// Where the elements of a factor come from.
+pub(super) enum Source {
+    /// An array of which each lane holds a part.
+    Value(Id),
+    /// A matrix of another use, which each lane holds a part of.
+    Moved(Box<Move>, Id),
+    /// A load, whose result nothing else uses.
+    Memory(Box<Access>),
+    /// The same of a tensor.
+    Tensor(Box<tensor::Access>),
+    /// Shared memory, where it is as it is to be.
+    Resident(Resident),
+}
+
+/// A factor that stays in shared memory.
+#[derive(Clone, Copy)]
+pub(super) struct Resident {
+    pub(super) factor: Factor,
+    pub(super) at: Region,
+}
+
+/// How a product is made.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) mul: MulAdd,
+    pub(super) a: Factor,
+    pub(super) b: Factor,
+    /// The `k` of a slice, and how many slices there are.
+    pub(super) slice: u32,
+    pub(super) slices: u32,
+    /// The `k` that are multiplied at once.
+    pub(super) block: u32,
+    /// Slices for which there is room at the same time: with two, one is written while the other is read.
+    pub(super) stages: u32,
+    /// Where the factors are.
+    pub(super) at: [Region; 2],
+}
+
+impl Plan {
+    /// Returns true if a factor stays in shared memory, and more of it than a slice.
+    pub(super) fn has_resident(&self) -> bool {
+        self.slices > 1 && (self.a.resident || self.b.resident)
+    }
+
+    /// The factors, in the first stage.
+    pub(super) fn staged(&self, b: &mut FunctionBuilder<'_>, lanes: &mut LaneSource, arena: &mut Arena) -> [Staged; 2] {
+        [(self.a, self.at[0]), (self.b, self.at[1])].map(|(factor, region)| Staged {
+            factor,
+            zone: region.zone,
+            begin: lanes.begin(b, arena, region),
+        })
+    }
+}
+
+/// How a factor comes into shared memory, in the function of a product.
+enum Fill {
+    /// From an array that the lanes hold: the factor, or a matrix that becomes it.
+    Array(Option<Box<Move>>),
+    /// From memory in two steps, with time in between.
+    Fetch(Fetch),
+    /// From memory, by a function that takes what the load goes by, and the first `k`.
+    Function(Id),
+    /// It is there.
+    There,
+}
+
+impl Lower<'_, '_> {
+    /// MulAdd through shared memory.
+    pub(super) fn product(&mut self, r: InstRef, mul: MulAdd, sources: [Source; 2], c: Id) -> Result<(), Refusal> {
+        let mut key = Key {
+            op: Op::CooperativeMatrixMulAddKHR,
+            types: [mul.d, mul.a, mul.b, mul.c].map(|m| m.ty).to_vec(),
+            extra: vec![mul.bits.0.into()],
+        };
+        let mut args = Vec::new();
+        for source in &sources {
+            let (mine, inputs) = self.source_key(source);
+            key.extra.push(Operand::Word(u32::from(mine.op.0)));
+            key.types.extend(mine.types);
+            key.extra.extend(mine.extra);
+            args.extend(inputs);
+        }
+        args.push(c);
+        self.call(r, key, &args, &mut |this| this.make_product(r, mul, &sources))
+    }
+
+    /// What tells the code for a source apart from others, and what it takes.
+    pub(super) fn source_key(&mut self, source: &Source) -> (Key, Vec<Id>) {
+        match source {
+            Source::Value(id) => (Key { op: Op::Nop, types: vec![], extra: vec![] }, vec![*id]),
+            Source::Moved(how, id) => (how.key(), vec![*id]),
+            Source::Memory(access) => self.signature(access, Op::CooperativeMatrixLoadKHR),
+            Source::Tensor(access) => (self.tensor_key(Op::CooperativeMatrixLoadTensorNV, access), access.args.clone()),
+            Source::Resident(Resident { factor, at }) => {
+                let extra = [at.at, factor.pitch].map(Operand::Word).to_vec();
+                (Key { op: Op::Undef, types: vec![], extra }, vec![])
+            }
+        }
+    }
+
+    /// The longest slices for which there is room.
+    fn plan(&mut self, r: InstRef, mul: MulAdd, sources: &[Source; 2]) -> Result<Plan, Refusal> {
+        let zone = self.zone(r, mul.d.workgroup)?;
+        let depth = mul.a.band.shape.cols;
+        let room = self.arena.room(zone).min(MOST_BYTES);
+        let (mul, slice, wide, stages) = match self.pairs(mul, sources, room) {
+            Some((mul, slice, stages)) => (mul, slice, true, stages),
+            None => self.singles(mul, sources, room),
+        };
+        let stages = if slice == depth { 1 } else { stages };
+        let (a, b) = self.factors(mul, sources, slice, wide);
+        let work = mul.d.band.len();
+        let wanted = match (a.k_along && a.packed, b.k_along && b.packed) {
+            (true, true) => a.k_piece().min(b.k_piece()),
+            (true, false) => a.k_piece(),
+            (false, true) => b.k_piece(),
+            (false, false) => whole_pieces(slice, 8),
+        };
+        let mut block = wanted.min(LONGEST_BLOCK);
+        let least =
+            [a, b].iter().filter(|f| f.k_along && f.packed).map(|f| 32u32.div_ceil(f.elem.scalar.width())).max();
+        while block > least.unwrap_or(1) && block * work > WRITTEN_OUT {
+            block /= 2;
+        }
+        let mark = self.arena.mark();
+        let what = "a product of matrices";
+        let mut at = Vec::new();
+        for (source, factor) in sources.iter().zip([a, b]) {
+            at.push(match source {
+                Source::Resident(resident) => resident.at,
+                _ => self.arena.take(r, what, zone, factor.bytes().saturating_mul(stages))?,
+            });
+        }
+        self.arena.release(mark);
+        Ok(Plan { mul, a, b, slice, slices: depth / slice, block, stages, at: [at[0], at[1]] })
+    }
+
+    /// The factors in slices of `slice`, widened if `wide`.
+    fn factors(&mut self, mul: MulAdd, sources: &[Source; 2], slice: u32, wide: bool) -> (Factor, Factor) {
+        use coop_ir::spv::CooperativeMatrixOperands as Bits;
+        let signed = |bit: Bits| mul.bits.contains(bit);
+        let (a_signed, b_signed) = (signed(Bits::MatrixASignedComponentsKHR), signed(Bits::MatrixBSignedComponentsKHR));
+        let sum = mul.sum();
+        let sum = Elem { scalar: sum, ty: self.g.scalar(self.m, sum) };
+        let elem = |m: Mat| if wide && m.scalar.width() < sum.scalar.width() { sum } else { m.element() };
+        let band = mul.d.band;
+        let a = Factor::new(mul.a, (true, a_signed, mul.pairs), band.rows.piece, slice, elem(mul.a));
+        let b = Factor::new(mul.b, (false, b_signed, mul.pairs), band.cols.piece, slice, elem(mul.b));
+        let there = |source: &Source, factor: Factor| match source {
+            Source::Resident(resident) => resident.factor,
+            _ => factor,
+        };
+        (there(&sources[0], a), there(&sources[1], b))
+    }
+
+    /// The product with sums in pairs of f16, its slices and stages, where everything is f16 and lies so that pairs are
+    /// read as they are: what lies along K has to be turned on its way from memory, two lines at a time.
+    fn pairs(&mut self, mul: MulAdd, sources: &[Source; 2], room: u32) -> Option<(MulAdd, u32, u32)> {
+        let band = mul.d.band;
+        let halves = [mul.a, mul.b, mul.c, mul.d].iter().all(|m| m.scalar == HALF) && mul.c.ty == mul.d.ty;
+        if !halves
+            || !band.rows.piece.is_multiple_of(2)
+            || !band.cols.piece.is_multiple_of(2)
+            || !mul.sums_in_registers()
+        {
+            return None;
+        }
+        let mul = MulAdd { pairs: true, ..mul };
+        let depth = mul.a.band.shape.cols;
+        let (slice, stages) = PAIRED_SLICES.into_iter().find(|(slice, stages)| {
+            let (a, b) = self.factors(mul, sources, *slice, true);
+            let bytes = slice_bytes(&a, &b).saturating_mul(*stages);
+            let loaded = |factor: &Factor, source: &Source| {
+                matches!(source, Source::Memory(_) | Source::Tensor(_))
+                    && factor.piece >= 2
+                    && factor.lines.is_multiple_of(2)
+                    && factor.can_wait()
+            };
+            depth.is_multiple_of(*slice)
+                && bytes <= room
+                && [a, b].iter().zip(sources).all(|(factor, source)| !factor.turned || loaded(factor, source))
+        })?;
+        Some((mul, slice, stages))
+    }
+
+    /// Slices, whether they are widened, and stages, where each element is summed by itself.
+    fn singles(&mut self, mul: MulAdd, sources: &[Source; 2], room: u32) -> (MulAdd, u32, bool, u32) {
+        let depth = mul.a.band.shape.cols;
+        let mut longest = |wide: bool, stages: u32, most: u32| {
+            let fits = |slice: &u32| {
+                let (a, b) = self.factors(mul, sources, *slice, wide);
+                let bytes = slice_bytes(&a, &b).saturating_mul(stages);
+                depth.is_multiple_of(*slice) && bytes <= room
+            };
+            // Whole slices, so that none is longer than what is left.
+            (1..=depth.min(most)).rev().find(fits).unwrap_or(1)
+        };
+        // Conversions are cheaper once, on the way in, than each time that an element is read; two stages spare half of
+        // the barriers. What lanes hold is looked through for each slice, so slices of that are long.
+        let held = sources.iter().any(|s| matches!(s, Source::Value(_) | Source::Moved(..)));
+        let (wanted, two) = if held { (LONGEST_SLICE, 1) } else { (LONGEST_WIDE, 2) };
+        let stages = if depth > wanted { two } else { 1 };
+        match (longest(true, stages, wanted), longest(true, 1, wanted)) {
+            (slice, _) if slice > wanted.min(depth) / 2 => (mul, slice, true, stages),
+            (_, slice) if slice >= SHORTEST_WIDE.min(depth) => (mul, slice, true, 1),
+            _ => (mul, longest(false, 1, LONGEST_SLICE), false, 1),
+        }
+    }
+
+    fn make_product(&mut self, r: InstRef, mul: MulAdd, sources: &[Source; 2]) -> Result<Id, Refusal> {
+        let plan = self.plan(r, mul, sources)?;
+        let mul = plan.mul;
+        if mul.pairs {
+            self.approximates("MulAdd of f16 alone, at workgroup scope, sums in f16 and rounds at each k");
+        }
+        for m in [mul.a, mul.b, mul.c, mul.d] {
+            small_type(self.m, m.scalar);
+        }
+        let sums = self.sums_type(mul);
+        let begin = self.begin_sums(mul, sums);
+        let multiply = self.multiply(plan, sums);
+        let end = self.end_sums(mul, sums);
+        let mut types = Vec::new();
+        let mut fills = Vec::new();
+        for (source, factor) in sources.iter().zip([plan.a, plan.b]) {
+            let inputs: Vec<Id> = match source {
+                Source::Value(_) => vec![factor.mat.ty],
+                Source::Moved(how, _) => vec![how.from.ty],
+                Source::Memory(access) => self.params(access, 0).0,
+                Source::Tensor(access) => access.param_types(self.m),
+                Source::Resident(_) => Vec::new(),
+            };
+            let range = types.len()..types.len() + inputs.len();
+            types.extend(inputs);
+            let fill = match source {
+                Source::Value(_) => Fill::Array(None),
+                Source::Resident(_) => Fill::There,
+                Source::Moved(how, _) => Fill::Array(Some(how.clone())),
+                load => match self.fetch(factor, load) {
+                    Some(fetch) => Fill::Fetch(fetch),
+                    None => Fill::Function(self.fill(plan, factor, load)),
+                },
+            };
+            fills.push((fill, range));
+        }
+        types.push(mul.c.ty);
+        let label = format!("coop_product_{}_{}", mul.d.label(), mul.a.band.shape.cols);
+        let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, mul.d.ty, &types);
+        let b = &mut f;
+        let (arena, lanes) = (&mut self.arena, &mut self.lanes);
+        let lane = lanes.lane(b, mul.d.workgroup);
+        let zone = plan.at[0].zone;
+        let staged = plan.staged(b, lanes, arena);
+        let params: Vec<Id> = (0..types.len()).map(|n| b.param(n)).collect();
+        let c = params[types.len() - 1];
+        let call = |b: &mut FunctionBuilder<'_>, function: Id, ret: Id, args: &[Id]| {
+            let all: Vec<Id> = [function].into_iter().chain(args.iter().copied()).collect();
+            b.ids(Op::FunctionCall, ret, &all)
+        };
+        let first = begin.map_or(c, |begin| call(b, begin, sums, &[c]));
+        let zero = b.u32(0);
+        // What waits to be put into shared memory, in variables where there is a next slice.
+        let mut waiting: Vec<Option<Id>> = Vec::new();
+        for (fill, range) in &fills {
+            waiting.push(match fill {
+                Fill::Fetch(fetch) => {
+                    let args: Vec<Id> = params[range.clone()].iter().copied().chain([zero]).collect();
+                    let value = call(b, fetch.function, fetch.ret, &args);
+                    Some(if plan.slices == 1 { value } else { kept(b, fetch.ret, value) })
+                }
+                _ => None,
+            });
+        }
+        // Puts the slice from `k` on where it belongs.
+        let put = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, stage: Index, (k, k_id): (Index, Id)| {
+            for (((fill, range), staged), waits) in fills.iter().zip(&staged).zip(&waiting) {
+                let staged = staged.stage(b, stage);
+                match (fill, waits) {
+                    (Fill::Fetch(fetch), Some(waits)) => {
+                        let value = if plan.slices == 1 { *waits } else { b.ids(Op::Load, fetch.ret, &[*waits]) };
+                        fetched(b, arena, fetch, &staged, mul, lane, value);
+                    }
+                    (Fill::Function(function), _) => {
+                        let void = b.globals.void(b.module);
+                        let mut args: Vec<Id> = params[range.clone()].iter().copied().chain([k_id]).collect();
+                        if plan.stages > 1 {
+                            args.push(b.index(stage));
+                        }
+                        call(b, *function, void, &args);
+                    }
+                    (Fill::Array(how), _) => {
+                        let factor = staged.factor;
+                        let stage = |b: &mut FunctionBuilder<'_>, value: Id| factor.staged(b, mul, value);
+                        let mat = how.as_ref().map_or(factor.mat, |h| h.from);
+                        let held = Held { mat, how: how.as_deref(), stage: &stage };
+                        held.put(b, arena, &staged, plan.slice, (lane, k), params[range.start]);
+                    }
+                    (Fill::There, _) => {}
+                    (Fill::Fetch(_), None) => unreachable!("what is fetched waits"),
+                }
+            }
+        };
+        // Asks memory for the slice from `k` on.
+        let ask = |b: &mut FunctionBuilder<'_>, k: Id| {
+            for ((fill, range), waits) in fills.iter().zip(&waiting) {
+                if let (Fill::Fetch(fetch), Some(waits)) = (fill, waits) {
+                    let args: Vec<Id> = params[range.clone()].iter().copied().chain([k]).collect();
+                    let value = call(b, fetch.function, fetch.ret, &args);
+                    b.effect(Op::Store, [*waits, value].map(Operand::Id));
+                }
+            }
+        };
+        let last = if plan.slices == 1 {
+            arena.barrier(b, zone);
+            put(b, arena, Index::Const(0), (Index::Const(0), zero));
+            arena.barrier(b, zone);
+            call(b, multiply, sums, &[first])
+        } else {
+            let total = kept(b, sums, first);
+            if plan.stages > 1 {
+                arena.barrier(b, zone);
+                put(b, arena, Index::Const(0), (Index::Const(0), zero));
+                arena.barrier(b, zone);
+            }
+            // What lanes hold is found by indices that are known, or else it would have to be in memory.
+            let held = fills.iter().any(|(fill, _)| matches!(fill, Fill::Array(_)));
+            let how = if held && plan.slices <= WRITTEN_OUT_SLICES { Unroll::Now } else { Unroll::No };
+            let end = plan.slice * plan.slices;
+            b.repeat(plan.slices, how, &mut |b, slice| {
+                let k = b.mul(slice, Index::Const(plan.slice));
+                if plan.stages == 1 {
+                    let k_id = b.index(k);
+                    arena.barrier(b, zone);
+                    put(b, arena, Index::Const(0), (k, k_id));
+                    arena.barrier(b, zone);
+                }
+                let next = b.add(k, Index::Const(plan.slice));
+                let next_id = b.index(next);
+                // Whether there is a next slice, where that is not known.
+                let more = match next {
+                    Index::Const(_) => None,
+                    next => Some(b.compare(Op::ULessThan, next, Index::Const(end))),
+                };
+                let last = next == Index::Const(end);
+                if waiting.iter().any(Option::is_some) && !last {
+                    where_(b, more, &mut |b| ask(b, next_id));
+                }
+                let mut args = vec![b.ids(Op::Load, sums, &[total])];
+                let stage = if plan.stages == 1 { Index::Const(0) } else { b.rem(slice, 2) };
+                if plan.stages > 1 {
+                    args.push(b.index(stage));
+                }
+                if plan.has_resident() {
+                    args.push(b.index(k));
+                }
+                let after = call(b, multiply, sums, &args);
+                b.effect(Op::Store, [total, after].map(Operand::Id));
+                if plan.stages > 1 && !last {
+                    where_(b, more, &mut |b| {
+                        let other = b.u32_op(Op::BitwiseXor, stage, Index::Const(1));
+                        put(b, arena, other, (next, next_id));
+                        arena.barrier(b, zone);
+                    });
+                }
+            });
+            b.ids(Op::Load, sums, &[total])
+        };
+        let result = end.map_or(last, |end| call(b, end, mul.d.ty, &[last, c]));
+        Ok(f.finish(Some(result)))
+    }
+
+    /// The type of a lane's sums: an array of them.
+    fn sums_type(&mut self, mul: MulAdd) -> Id {
+        let sum = mul.sum();
+        let sum = self.g.scalar(self.m, sum);
+        if mul.keeps_sums() {
+            return mul.d.ty;
+        }
+        let len = mul.d.band.len();
+        if mul.pairs {
+            let pair = self.g.vector(self.m, sum, 2);
+            return self.g.array(self.m, pair, len / 2);
+        }
+        self.g.array(self.m, sum, len)
+    }
+
+    /// The function that makes sums of C, where C is not that already.
+    fn begin_sums(&mut self, mul: MulAdd, sums: Id) -> Option<Id> {
+        if mul.keeps_sums() {
+            return None;
+        }
+        let key = Key { op: Op::CopyObject, types: vec![mul.c.ty, sums], extra: vec![mul.bits.0.into()] };
+        Some(self.function(key, &mut |this| {
+            let label = format!("coop_sums_{}", mul.c.label());
+            let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, sums, &[mul.c.ty]);
+            let b = &mut f;
+            let c = b.param(0);
+            if mul.pairs {
+                let parts = paired(b, mul, c);
+                let value = b.ids(Op::CompositeConstruct, sums, &parts);
+                return f.finish(Some(value));
+            }
+            let how = unroll(mul.c.band.len());
+            let c = Array::new(b, mul.c, c, how != Unroll::Now);
+            let sum = b.globals.scalar(b.module, mul.sum());
+            let mut sink = Sink::of(b, sums, sum, mul.c.band.len(), how != Unroll::Now);
+            b.repeat(mul.c.band.len(), how, &mut |b, at| {
+                let value = c.get(b, at);
+                let first = mul.begin(b, value);
+                sink.set(b, at, first);
+            });
+            let value = sink.finish(b);
+            f.finish(Some(value))
+        }))
+    }
+
+    /// The function that makes the result of the sums and C, where the sums are not that already.
+    fn end_sums(&mut self, mul: MulAdd, sums: Id) -> Option<Id> {
+        if mul.keeps_sums() {
+            return None;
+        }
+        let types = vec![mul.d.ty, sums, mul.c.ty];
+        let key = Key { op: Op::CompositeConstruct, types, extra: vec![mul.bits.0.into()] };
+        Some(self.function(key, &mut |this| {
+            let label = format!("coop_result_{}", mul.d.label());
+            let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, mul.d.ty, &[sums, mul.c.ty]);
+            let b = &mut f;
+            let sum = b.globals.scalar(b.module, mul.sum());
+            let (all, c) = (b.param(0), b.param(1));
+            if mul.pairs {
+                let parts: Vec<Id> = (0..mul.d.band.len())
+                    .map(|n| b.op(Op::CompositeExtract, sum, [all.into(), (n / 2).into(), (n % 2).into()]))
+                    .collect();
+                let value = b.ids(Op::CompositeConstruct, mul.d.ty, &parts);
+                return f.finish(Some(value));
+            }
+            let how = unroll(mul.d.band.len());
+            let all = Array::of(b, sums, sum, all, how != Unroll::Now);
+            let c = Array::new(b, mul.c, c, how != Unroll::Now);
+            let mut sink = Sink::new(b, mul.d, how != Unroll::Now);
+            b.repeat(mul.d.band.len(), how, &mut |b, at| {
+                let sum = all.get(b, at);
+                let c = c.get(b, at);
+                let value = mul.end(b, sum, c);
+                sink.set(b, at, value);
+            });
+            let value = sink.finish(b);
+            f.finish(Some(value))
+        }))
+    }
+}
+
+/// The bytes of a slice, without what stays in shared memory anyway.
+fn slice_bytes(a: &Factor, b: &Factor) -> u32 {
+    [a, b].iter().filter(|f| !f.resident).map(|f| f.bytes()).fold(0, u32::saturating_add)
+}
+
+/// The elements of a lane's part of C, two by two.
+fn paired(b: &mut FunctionBuilder<'_>, mul: MulAdd, c: Id) -> Vec<Id> {
+    let half = mul.c.elem;
+    let pair = b.globals.vector(b.module, half, 2);
+    let mut pairs = Vec::new();
+    for at in (0..mul.c.band.len()).step_by(2) {
+        let two = [at, at + 1].map(|n| b.op(Op::CompositeExtract, half, [c.into(), n.into()]));
+        pairs.push(b.ids(Op::CompositeConstruct, pair, &two));
+    }
+    pairs
+}
+
+/// A variable with a value.
+fn kept(b: &mut FunctionBuilder<'_>, ty: Id, value: Id) -> Id {
+    let variable = b.variable(ty);
+    b.effect(Op::Store, [variable, value].map(Operand::Id));
+    variable
+}

@@ -1,0 +1,544 @@
+//! Reductions.
+//!
+//! Each lane folds what it holds of a line. Where the lanes of a line are in one subgroup, they then hand each other
+//! their folds by shuffles, half of the line those of the other, and nothing goes through shared memory. Else it goes as
+//! in [`super::exchange`]: one lane of each line folds what the others wrote, and all that hold a part of the line read that.
+
+use super::array::{Array, Sink, unroll_much, visit};
+use super::exchange::Passage;
+use super::spot::{At, Spot, both};
+use super::stage::{Loose, where_};
+use super::{Key, Lower, Mat};
+use crate::Refusal;
+use crate::matrix::arena::{Arena, Region, Zone};
+use crate::matrix::bits::{gather, small_type, spread};
+use crate::matrix::lanes::LaneSource;
+use crate::matrix::placement::{Cut, Line};
+use crate::matrix::row_uniform::{Combine, combine as what};
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::hash::FxHashMap;
+use coop_ir::spv::CooperativeMatrixReduce;
+use coop_ir::{Id, InstRef, Module, Op, Operand};
+
+/// Bits of Cooperative Matrix Reduce.
+const ROW: u32 = CooperativeMatrixReduce::Row.0;
+const COLUMN: u32 = CooperativeMatrixReduce::Column.0;
+const QUARTERS: u32 = CooperativeMatrixReduce::_2x2.0;
+
+impl Lower<'_, '_> {
+    pub(super) fn reduce(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let inst = self.m.inst(r);
+        let (matrix, mask, combine) = (inst.id(0), inst.word(1).unwrap_or(0), inst.id(2));
+        let to = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let (Some(matrix), Some(combine), Some(to)) = (matrix, combine, to) else { return malformed(r) };
+        let Some(from) = self.mat_of(matrix) else { return malformed(r) };
+        let (rows, columns) = (from.band.shape.rows, from.band.shape.cols);
+        let (to_rows, to_columns) = (to.band.shape.rows, to.band.shape.cols);
+        let fits = match mask {
+            ROW => rows == to_rows,
+            COLUMN => columns == to_columns,
+            3 => true,
+            QUARTERS => Some(rows) == to_rows.checked_mul(2) && Some(columns) == to_columns.checked_mul(2),
+            _ => false,
+        };
+        if !fits || from.elem != to.elem || from.workgroup != to.workgroup || !self.takes(combine, 2, from.elem) {
+            return malformed(r);
+        }
+        let mut key = Key {
+            op: Op::CooperativeMatrixReduceNV,
+            types: vec![to.ty, from.ty],
+            extra: vec![mask.into(), combine.into()],
+        };
+        let same = self.alike.contains(&matrix) && mask == ROW && what(self.m, combine) == Combine::Idempotent;
+        let plan = Reduction { from, to, mask, combine, same };
+        key.extra.push(u32::from(same).into());
+        self.call(r, key, &[matrix], &mut |this| plan.make(this, r))
+    }
+
+    /// Returns true if a function takes `count` elements (and nothing else) and gives one.
+    fn takes(&self, function: Id, count: usize, elem: Id) -> bool {
+        let Some((ret, params)) = self.signature_of(function) else { return false };
+        ret == elem && params == vec![elem; count]
+    }
+}
+
+fn malformed(r: InstRef) -> Result<(), Refusal> {
+    let why = "the operands don't fit the instruction";
+    Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
+}
+
+#[derive(Clone, Copy)]
+struct Reduction {
+    from: Mat,
+    to: Mat,
+    mask: u32,
+    combine: Id,
+    /// True if every element of a line is the fold of the line already.
+    same: bool,
+}
+
+/// The lines along which a reduction goes: rows, or columns.
+#[derive(Clone, Copy)]
+struct Lines {
+    /// How the lines are divided, and how the elements of a line are.
+    across: Cut,
+    along: Cut,
+    by_row: bool,
+}
+
+/// Groups of lanes that hold anything real.
+fn busy(cut: Cut) -> u32 {
+    cut.extent.div_ceil(cut.piece).min(cut.groups)
+}
+
+/// Returns true if reductions of a matrix along a line can be made by the lanes of a subgroup, if those of the
+/// workgroup are counted so.
+pub(super) fn in_subgroups(m: &Module, mats: &FxHashMap<Id, Mat>, lanes: &LaneSource) -> bool {
+    m.all().map(|r| m.inst(r)).filter(|i| i.op == Op::CooperativeMatrixReduceNV).any(|i| {
+        let from = i.id(0).and_then(|id| m.type_of(id)).and_then(|t| mats.get(&t)).filter(|mat| mat.workgroup);
+        let (Some(from), Some(mask), Some(combine)) = (from, i.word(1), i.id(2)) else { return false };
+        let plan = Reduction { from: *from, to: *from, mask, combine, same: false };
+        [ROW, COLUMN].contains(&mask) && plan.line(lanes).is_some()
+    })
+}
+
+impl Reduction {
+    fn make(self, this: &mut Lower<'_, '_>, r: InstRef) -> Result<Id, Refusal> {
+        small_type(this.m, self.from.scalar);
+        match self.mask {
+            ROW | COLUMN => self.lines(this, r),
+            QUARTERS => self.quarters(this, r),
+            _ => self.all(this, r),
+        }
+    }
+
+    fn label(&self, how: &str) -> String {
+        format!("coop_reduce_{how}_{}", self.from.label())
+    }
+
+    fn fold(&self, b: &mut FunctionBuilder<'_>, x: Id, y: Id) -> Id {
+        b.ids(Op::FunctionCall, self.from.elem, &[self.combine, x, y])
+    }
+
+    /// `x` with `y`, or `x` alone where `y` is not real.
+    fn fold_if(&self, b: &mut FunctionBuilder<'_>, real: Option<Id>, x: Id, y: Id) -> Id {
+        let value = self.fold(b, x, y);
+        match real {
+            Some(real) => b.ids(Op::Select, self.from.elem, &[real, value, x]),
+            None => value,
+        }
+    }
+
+    fn take(self, this: &mut Lower<'_, '_>, r: InstRef, places: u32) -> Result<(Zone, Region), Refusal> {
+        let zone = this.zone(r, self.from.workgroup)?;
+        let elem = self.from.element();
+        let slices = this.slices(r, zone, elem, 1, places, 1)?;
+        Ok((zone, slices.region))
+    }
+
+    /// Every element of a line becomes the fold of the line: each lane folds what it holds of it, one lane of each
+    /// line folds those, and all that hold a part of the line read that.
+    fn lines(self, this: &mut Lower<'_, '_>, r: InstRef) -> Result<Id, Refusal> {
+        let (from, to) = (self.from, self.to);
+        let by_row = self.mask == ROW;
+        let lines = Lines {
+            across: if by_row { from.band.rows } else { from.band.cols },
+            along: if by_row { from.band.cols } else { from.band.rows },
+            by_row,
+        };
+        let line = self.line(&this.lanes);
+        if (line.is_some() || self.same) && self.stays(lines) {
+            return Ok(self.in_lanes(this, lines, line));
+        }
+        // Where lanes fold a line without shared memory, each has the fold of the whole line then.
+        let parts = if line.is_some() || self.same { 1 } else { busy(lines.along) };
+        let (zone, region) = self.take(this, r, lines.across.extent.saturating_mul(parts))?;
+        let label = self.label(if by_row { "row" } else { "column" });
+        let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, to.ty, &[from.ty]);
+        let b = &mut f;
+        let (arena, sources) = (&mut this.arena, &mut this.lanes);
+        let begin = sources.begin(b, arena, region);
+        let loose = Loose::new(b, zone, begin, from.element());
+        let lane = sources.lane(b, from.workgroup);
+        let (source, target) = (Spot::of_lane(b, from, lane), Spot::of_lane(b, to, lane));
+        let value = b.param(0);
+        let how = unroll_much(from.band.len());
+        let array = Array::new(b, from, value, how != Unroll::Now);
+
+        arena.barrier(b, zone);
+        let group = if by_row { source.col_group } else { source.row_group };
+        let some = (parts < lines.along.groups).then(|| b.compare(Op::ULessThan, group, Index::Const(parts)));
+        let first = source.first(b);
+        let mine = both(b, some, first);
+        // Neighbouring lines beside each other: those who fold them read neighbouring words.
+        let group = if lines.along.groups == 1 || parts == 1 { Index::Const(0) } else { group };
+        let skipped = b.mul(group, Index::Const(lines.across.extent));
+        if let Some(line) = line.filter(|_| !self.same) {
+            b.repeat(lines.across.held, how, &mut |b, i| {
+                let sum = self.fold_line(b, lines, &source, &array, i, how);
+                let sum = self.fold_lanes(b, sources, line, lane, sum);
+                let (line, real) = lines.line(b, &source, i);
+                let line = line.emit(b);
+                let place = b.add(skipped, line);
+                let mine = both(b, mine, real);
+                where_(b, mine, &mut |b| loose.put(b, arena, place, sum));
+            });
+        } else {
+            where_(b, mine, &mut |b| {
+                b.repeat(lines.across.held, how, &mut |b, i| {
+                    let (line, real) = lines.line(b, &source, i);
+                    let sum = self.fold_line(b, lines, &source, &array, i, how);
+                    let line = line.emit(b);
+                    let place = b.add(skipped, line);
+                    where_(b, real, &mut |b| loose.put(b, arena, place, sum));
+                });
+            });
+        }
+        arena.barrier(b, zone);
+        if parts > 1 {
+            let count = from.grid.lanes();
+            let extent = lines.across.extent;
+            b.repeat(extent.div_ceil(count), Unroll::No, &mut |b, t| {
+                let skipped = b.mul(t, Index::Const(count));
+                let line = b.add(lane, skipped);
+                let real =
+                    (!extent.is_multiple_of(count)).then(|| b.compare(Op::ULessThan, line, Index::Const(extent)));
+                where_(b, real, &mut |b| {
+                    let total = self.fold_places(b, arena, &loose, line, parts, extent);
+                    loose.put(b, arena, line, total);
+                });
+            });
+            arena.barrier(b, zone);
+        }
+        // A line of the result is a line of the source: read once, and given to all its elements.
+        let cut = if by_row { to.band.rows } else { to.band.cols };
+        let how = unroll_much(to.band.len());
+        let mut sink = Sink::new(b, to, how != Unroll::Now);
+        if how == Unroll::Now {
+            let mut totals = Vec::new();
+            for i in 0..cut.held {
+                totals.push(Reduction::total(b, arena, &loose, lines, &target, Index::Const(i)));
+            }
+            visit(b, to.band, how, &mut |b, i, j, at| {
+                let Index::Const(line) = (if by_row { i } else { j }) else {
+                    unreachable!("the loops are written out")
+                };
+                sink.set(b, at, totals[line as usize]);
+            });
+        } else {
+            visit(b, to.band, how, &mut |b, i, j, at| {
+                let line = if by_row { i } else { j };
+                let total = Reduction::total(b, arena, &loose, lines, &target, line);
+                sink.set(b, at, total);
+            });
+        }
+        let result = sink.finish(b);
+        Ok(f.finish(Some(result)))
+    }
+
+    /// The lanes that have parts of a line, where they can fold them without shared memory: nothing is held twice, and no
+    /// lane is without a part.
+    fn line(&self, lanes: &LaneSource) -> Option<Line> {
+        let Mat { grid, band, workgroup, scalar, .. } = self.from;
+        let line = grid.line(self.mask == ROW)?;
+        let fits = !band.copies(grid) && scalar.width() <= 32 && lanes.can_shuffle(line, workgroup);
+        fits.then_some(line)
+    }
+
+    /// Returns true if a lane has the same lines of the result as of the source.
+    fn stays(&self, lines: Lines) -> bool {
+        let (from, to) = (self.from, self.to);
+        let across = if lines.by_row { to.band.rows } else { to.band.cols };
+        from.grid == to.grid && lines.across == across
+    }
+
+    /// The reduction of lines that lanes have of both matrices, without shared memory.
+    fn in_lanes(self, this: &mut Lower<'_, '_>, lines: Lines, line: Option<Line>) -> Id {
+        let (from, to) = (self.from, self.to);
+        let label = self.label(if lines.by_row { "row" } else { "column" });
+        let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, to.ty, &[from.ty]);
+        let b = &mut f;
+        let lane = this.lanes.lane(b, from.workgroup);
+        let source = Spot::of_lane(b, from, lane);
+        let value = b.param(0);
+        let how = unroll_much(from.band.len().max(to.band.len()));
+        let array = Array::new(b, from, value, how != Unroll::Now);
+        let mut sink = Sink::new(b, to, how != Unroll::Now);
+        let lanes = &mut this.lanes;
+        let mut fold = |b: &mut FunctionBuilder<'_>, i: Index| {
+            let sum = self.fold_line(b, lines, &source, &array, i, how);
+            match line.filter(|_| !self.same) {
+                Some(line) => self.fold_lanes(b, lanes, line, lane, sum),
+                None => sum,
+            }
+        };
+        if lines.by_row {
+            sink.rows(b, to, how, &mut |b, i, _| fold(b, i));
+        } else {
+            b.repeat(to.band.cols.held, how, &mut |b, j| {
+                let total = fold(b, j);
+                b.repeat(to.band.rows.held, how, &mut |b, i| {
+                    let row = b.mul(i, Index::Const(to.band.cols.held));
+                    let at = b.add(row, j);
+                    sink.set(b, at, total);
+                });
+            });
+        }
+        let result = sink.finish(b);
+        f.finish(Some(result))
+    }
+
+    /// The fold of what lanes have of a line, in every one of them: those of half of the line with those of the other,
+    /// in the order of the line, so that they agree in every bit.
+    fn fold_lanes(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        lanes: &mut LaneSource,
+        line: Line,
+        lane: Index,
+        mut sum: Id,
+    ) -> Id {
+        let Mat { elem, scalar, .. } = self.from;
+        let word = b.u32_type();
+        let commutes = matches!(what(b.module, self.combine), Combine::Op(_));
+        for n in 0..line.count.ilog2() {
+            let mask = line.step << n;
+            let mut parts = vec![sum];
+            if scalar.width() < 32 {
+                let null = b.globals.null(b.module, elem);
+                parts.resize((32 / scalar.width()) as usize, null);
+            }
+            let bits = if elem == word { sum } else { gather(b, scalar, elem, &parts, word) };
+            let other = lanes.shuffle(b, bits, mask);
+            let other = match scalar.width() {
+                32 if elem == word => other,
+                32 => b.ids(Op::Bitcast, elem, &[other]),
+                _ => spread(b, scalar, elem, other, 32)[0],
+            };
+            let (first, second) = if commutes {
+                (sum, other)
+            } else {
+                let bit = b.u32_op(Op::BitwiseAnd, lane, Index::Const(mask));
+                let later = b.compare(Op::INotEqual, bit, Index::Const(0));
+                let first = b.ids(Op::Select, elem, &[later, other, sum]);
+                (first, b.ids(Op::Select, elem, &[later, sum, other]))
+            };
+            sum = self.fold(b, first, second);
+        }
+        sum
+    }
+
+    /// The fold of a line of the result.
+    fn total(
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        loose: &Loose,
+        lines: Lines,
+        target: &Spot,
+        line: Index,
+    ) -> Id {
+        let (line, _) = lines.line(b, target, line);
+        let line = line.emit(b);
+        loose.get(b, arena, line)
+    }
+
+    /// The fold of what the lane holds of its `i`th line, of which the first element is real.
+    fn fold_line(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        lines: Lines,
+        spot: &Spot,
+        array: &Array,
+        i: Index,
+        how: Unroll,
+    ) -> Id {
+        let band = self.from.band;
+        let at = |b: &mut FunctionBuilder<'_>, j: Index| {
+            let (row, col) = if lines.by_row { (i, j) } else { (j, i) };
+            let line = b.mul(row, Index::Const(band.cols.held));
+            b.add(line, col)
+        };
+        let begin = at(b, Index::Const(0));
+        let first = array.get(b, begin);
+        if self.same {
+            return first;
+        }
+        if how == Unroll::Now {
+            let mut sum = first;
+            for j in 1..lines.along.held {
+                let index = at(b, Index::Const(j));
+                let value = array.get(b, index);
+                let (_, real) = lines.element(b, spot, Index::Const(j));
+                sum = self.fold_if(b, real, sum, value);
+            }
+            return sum;
+        }
+        let sum = b.variable(self.from.elem);
+        b.effect(Op::Store, [sum, first].map(Operand::Id));
+        b.repeat(lines.along.held - 1, how, &mut |b, j| {
+            let j = b.add(j, Index::Const(1));
+            let index = at(b, j);
+            let value = array.get(b, index);
+            let (_, real) = lines.element(b, spot, j);
+            let before = b.ids(Op::Load, self.from.elem, &[sum]);
+            let after = self.fold_if(b, real, before, value);
+            b.effect(Op::Store, [sum, after].map(Operand::Id));
+        });
+        b.ids(Op::Load, self.from.elem, &[sum])
+    }
+
+    /// The fold of `count` places, `step` apart.
+    fn fold_places(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        arena: &mut Arena,
+        loose: &Loose,
+        begin: Index,
+        count: u32,
+        step: u32,
+    ) -> Id {
+        let first = loose.get(b, arena, begin);
+        if count <= 4 {
+            let mut sum = first;
+            for i in 1..count {
+                let place = b.add(begin, Index::Const(i * step));
+                let value = loose.get(b, arena, place);
+                sum = self.fold(b, sum, value);
+            }
+            return sum;
+        }
+        let sum = b.variable(self.from.elem);
+        b.effect(Op::Store, [sum, first].map(Operand::Id));
+        let how = if count <= 16 { Unroll::Ask } else { Unroll::No };
+        b.repeat(count - 1, how, &mut |b, i| {
+            let offset = b.mul(i, Index::Const(step));
+            let offset = b.add(offset, Index::Const(step));
+            let place = b.add(begin, offset);
+            let value = loose.get(b, arena, place);
+            let before = b.ids(Op::Load, self.from.elem, &[sum]);
+            let after = self.fold(b, before, value);
+            b.effect(Op::Store, [sum, after].map(Operand::Id));
+        });
+        b.ids(Op::Load, self.from.elem, &[sum])
+    }
+
+    /// Every element becomes the fold of all: each lane folds what it holds; then some lanes fold a chunk of those
+    /// each; then all lanes fold the chunks, in one order, so that they agree in every bit.
+    fn all(self, this: &mut Lower<'_, '_>, r: InstRef) -> Result<Id, Refusal> {
+        let (from, to) = (self.from, self.to);
+        let (rows, cols) = (busy(from.band.rows), busy(from.band.cols));
+        let parts = rows * cols;
+        let chunk = if parts <= 8 { parts } else { (f64::from(parts)).sqrt().ceil() as u32 };
+        let chunks = parts.div_ceil(chunk);
+        let (zone, region) = self.take(this, r, parts)?;
+        let mut f = FunctionBuilder::new(this.m, &mut this.g, &self.label("all"), to.ty, &[from.ty]);
+        let b = &mut f;
+        let (arena, sources) = (&mut this.arena, &mut this.lanes);
+        let begin = sources.begin(b, arena, region);
+        let loose = Loose::new(b, zone, begin, from.element());
+        let lane = sources.lane(b, from.workgroup);
+        let source = Spot::of_lane(b, from, lane);
+        let value = b.param(0);
+        let how = unroll_much(from.band.len());
+        let array = Array::new(b, from, value, how != Unroll::Now);
+
+        arena.barrier(b, zone);
+        let below = |b: &mut FunctionBuilder<'_>, group: Index, busy: u32, cut: Cut| {
+            (busy < cut.groups).then(|| b.compare(Op::ULessThan, group, Index::Const(busy)))
+        };
+        let in_rows = below(b, source.row_group, rows, from.band.rows);
+        let in_cols = below(b, source.col_group, cols, from.band.cols);
+        let some = both(b, in_rows, in_cols);
+        let first = source.first(b);
+        let mine = both(b, some, first);
+        where_(b, mine, &mut |b| {
+            let sum = b.variable(from.elem);
+            let first = array.get(b, Index::Const(0));
+            b.effect(Op::Store, [sum, first].map(Operand::Id));
+            visit(b, from.band, how, &mut |b, i, j, at| {
+                if at == Index::Const(0) {
+                    return;
+                }
+                let value = array.get(b, at);
+                let At { real, .. } = source.place(b, i, j);
+                // In a loop the first one comes by again.
+                let other = match at {
+                    Index::Const(_) => None,
+                    at => Some(b.compare(Op::INotEqual, at, Index::Const(0))),
+                };
+                let counts = both(b, real, other);
+                let before = b.ids(Op::Load, from.elem, &[sum]);
+                let after = self.fold_if(b, counts, before, value);
+                b.effect(Op::Store, [sum, after].map(Operand::Id));
+            });
+            let row = if from.band.rows.groups == 1 { Index::Const(0) } else { source.row_group };
+            let col = if from.band.cols.groups == 1 { Index::Const(0) } else { source.col_group };
+            let line = b.mul(row, Index::Const(cols));
+            let place = b.add(line, col);
+            let sum = b.ids(Op::Load, from.elem, &[sum]);
+            loose.put(b, arena, place, sum);
+        });
+        arena.barrier(b, zone);
+        if chunks > 1 {
+            // The last chunk may be shorter; it has at least one.
+            let last = parts - (chunks - 1) * chunk;
+            let count = from.grid.lanes();
+            b.repeat(chunks.div_ceil(count), Unroll::No, &mut |b, t| {
+                let skipped = b.mul(t, Index::Const(count));
+                let mine = b.add(lane, skipped);
+                let begin = b.mul(mine, Index::Const(chunk));
+                let whole = b.compare(Op::ULessThan, mine, Index::Const(chunks - u32::from(last < chunk)));
+                b.when(whole, &mut |b| {
+                    let total = self.fold_places(b, arena, &loose, begin, chunk, 1);
+                    loose.put(b, arena, begin, total);
+                });
+                if last < chunk {
+                    let rest = b.compare(Op::IEqual, mine, Index::Const(chunks - 1));
+                    b.when(rest, &mut |b| {
+                        let total = self.fold_places(b, arena, &loose, begin, last, 1);
+                        loose.put(b, arena, begin, total);
+                    });
+                }
+            });
+            arena.barrier(b, zone);
+        }
+        let total = if chunks > 1 {
+            self.fold_places(b, arena, &loose, Index::Const(0), chunks, chunk)
+        } else {
+            self.fold_places(b, arena, &loose, Index::Const(0), parts, 1)
+        };
+        let how = unroll_much(to.band.len());
+        let mut sink = Sink::new(b, to, how != Unroll::Now);
+        visit(b, to.band, how, &mut |b, _, _, at| sink.set(b, at, total));
+        let result = sink.finish(b);
+        Ok(f.finish(Some(result)))
+    }
+
+    /// Every element becomes the fold of four neighbours.
+    fn quarters(self, this: &mut Lower<'_, '_>, r: InstRef) -> Result<Id, Refusal> {
+        let (from, to, label) = (self.from, self.to, self.label("2x2"));
+        let way = Passage { label: &label, from, to, elem: from.element(), step: 2 };
+        let cols = from.band.shape.cols;
+        this.pass(r, &way, &|_, value| value, &|row, col| (row.times(2), col.times(2)), &|b, arena, loose, corner| {
+            let mut sum = loose.get(b, arena, corner);
+            for offset in [1, cols, cols + 1] {
+                let place = b.add(corner, Index::Const(offset));
+                let value = loose.get(b, arena, place);
+                sum = self.fold(b, sum, value);
+            }
+            sum
+        })
+    }
+}
+
+impl Lines {
+    /// Which line a lane's `i`th one is, and whether it exists where that is not sure.
+    fn line(self, b: &mut FunctionBuilder<'_>, spot: &Spot, i: Index) -> (crate::matrix::linear::Lin, Option<Id>) {
+        if self.by_row { spot.row(b, i) } else { spot.col(b, i) }
+    }
+
+    /// The same for the `j`th element of a line.
+    fn element(self, b: &mut FunctionBuilder<'_>, spot: &Spot, j: Index) -> (crate::matrix::linear::Lin, Option<Id>) {
+        if self.by_row { spot.col(b, j) } else { spot.row(b, j) }
+    }
+}

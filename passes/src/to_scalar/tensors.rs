@@ -1,0 +1,149 @@
+//! Tensor loads and stores: each lane for the elements that it holds, in runs of neighbours where it holds those.
+
+use super::array::{Array, Sink, unroll_much};
+use super::spot::{At, Spot, both};
+use super::stage::where_;
+use super::{Deferred, Key, Lower, Mat};
+use crate::Refusal;
+use crate::matrix::bits::small_type;
+use crate::matrix::placement::{Cut, whole_pieces};
+use crate::tensor::Access;
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::{Id, InstRef, Op};
+
+/// Bits that are read or written together.
+const RUN_BITS: u32 = 128;
+
+impl Lower<'_, '_> {
+    pub(super) fn tensor_load(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let access = self.tensors.access(self.m, &mut self.g, r)?;
+        let result = self.m.inst(r).result;
+        if let Some(id) = result.filter(|id| self.deferred.contains(id) && !access.clips) {
+            self.leave(r, id, Deferred::Tensor(Box::new(access)));
+            return Ok(());
+        }
+        let Some(mat) = self.mats.get(&access.matrix).copied() else { return malformed(r) };
+        let key = self.tensor_key(Op::CooperativeMatrixLoadTensorNV, &access);
+        let mut args = access.args.clone();
+        args.extend(access.clips.then_some(access.object));
+        self.call(r, key, &args, &mut |this| Ok(this.make_tensor_load(&access, mat)))
+    }
+
+    pub(super) fn tensor_store(&mut self, r: InstRef) -> Result<(), Refusal> {
+        let access = self.tensors.access(self.m, &mut self.g, r)?;
+        let Some(mat) = self.mats.get(&access.matrix).copied() else { return malformed(r) };
+        let key = self.tensor_key(Op::CooperativeMatrixStoreTensorNV, &access);
+        let mut args = access.args.clone();
+        args.push(access.object);
+        self.call(r, key, &args, &mut |this| Ok(this.make_tensor_store(&access, mat)))
+    }
+
+    /// What tells the code of accesses apart.
+    pub(super) fn tensor_key(&self, op: Op, access: &Access) -> Key {
+        Key { op, types: access.param_types(self.m), extra: access.key() }
+    }
+
+    fn make_tensor_load(&mut self, access: &Access, mat: Mat) -> Id {
+        let mut types = access.param_types(self.m);
+        types.extend(access.clips.then_some(mat.ty));
+        small_type(self.m, mat.scalar);
+        let label = format!("coop_load_{}", mat.label());
+        let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, mat.ty, &types);
+        let b = &mut f;
+        let spot = Spot::new(b, &mut self.lanes, mat);
+        let how = unroll_much(mat.band.len());
+        let old = access.clips.then(|| {
+            let object = b.param(types.len() - 1);
+            Array::new(b, mat, object, how != Unroll::Now)
+        });
+        let mut visit = access.begin(b, 0);
+        let mut sink = Sink::new(b, mat, how != Unroll::Now);
+        each_run(b, access, mat, how, &mut |b, places, i, j| {
+            let At { row, col, .. } = spot.place(b, i, j);
+            let (row, col) = (row.emit(b), col.emit(b));
+            let loaded = match places {
+                [_] => vec![visit.load(b, row, col)],
+                _ => visit.load_run(b, row, col, places.len() as u32),
+            };
+            for (at, got) in places.iter().zip(loaded) {
+                let value = match (got.keep, &old) {
+                    (Some(keep), Some(old)) => {
+                        let before = old.get(b, *at);
+                        b.ids(Op::Select, mat.elem, &[keep, before, got.value])
+                    }
+                    _ => got.value,
+                };
+                sink.set(b, *at, value);
+            }
+        });
+        let value = sink.finish(b);
+        f.finish(Some(value))
+    }
+
+    fn make_tensor_store(&mut self, access: &Access, mat: Mat) -> Id {
+        let mut types = access.param_types(self.m);
+        types.push(mat.ty);
+        small_type(self.m, mat.scalar);
+        let label = format!("coop_store_{}", mat.label());
+        let void = self.g.void(self.m);
+        let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, void, &types);
+        let b = &mut f;
+        let spot = Spot::new(b, &mut self.lanes, mat);
+        let how = unroll_much(mat.band.len());
+        let object = b.param(types.len() - 1);
+        let array = Array::new(b, mat, object, how != Unroll::Now);
+        let mut visit = access.begin(b, 0);
+        let first = spot.first(b);
+        where_(b, first, &mut |b| {
+            each_run(b, access, mat, how, &mut |b, places, i, j| {
+                let At { row, col, real } = spot.place(b, i, j);
+                let real = both(b, real, None);
+                where_(b, real, &mut |b| {
+                    let (row, col) = (row.emit(b), col.emit(b));
+                    let mut values = Vec::new();
+                    for at in places {
+                        values.push(array.get(b, *at));
+                    }
+                    match values.as_slice() {
+                        [value] => visit.store(b, row, col, *value),
+                        _ => visit.store_run(b, row, col, &values),
+                    }
+                });
+            });
+        });
+        f.finish(None)
+    }
+}
+
+fn malformed(r: InstRef) -> Result<(), Refusal> {
+    let why = "the operands don't fit the instruction";
+    Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
+}
+
+/// What is done with a run: the places of its elements in the lane's array, and row and column of its first element.
+type EachRun<'a> = dyn FnMut(&mut FunctionBuilder<'_>, &[Index], Index, Index) + 'a;
+
+/// Visits the lane's elements in runs: the places of a run in the lane's array, and row and column, as the lane counts
+/// them, of its first element.
+fn each_run(b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, how: Unroll, body: &mut EachRun<'_>) {
+    let (rows, cols) = (mat.band.rows, mat.band.cols);
+    let most = RUN_BITS / mat.scalar.width();
+    // A run has to be inside of the matrix and to begin at a multiple of its length.
+    let run = |cut: Cut| if cut.pads() { 1 } else { whole_pieces(cut.piece, most) };
+    let (down, right) = if access.runs_down { (run(rows), 1) } else { (1, run(cols)) };
+    let (outer, inner) = (rows.held / down, cols.held / right);
+    b.repeat(outer, how, &mut |b, i| {
+        let i = b.mul(i, Index::Const(down));
+        let line = b.mul(i, Index::Const(cols.held));
+        b.repeat(inner, how, &mut |b, j| {
+            let j = b.mul(j, Index::Const(right));
+            let first = b.add(line, j);
+            let step = if down > 1 { cols.held } else { 1 };
+            let mut places = Vec::new();
+            for n in 0..down.max(right) {
+                places.push(b.add(first, Index::Const(n * step)));
+            }
+            body(b, &places, i, j);
+        });
+    });
+}

@@ -1,0 +1,35 @@
+//! Matrices whose rows hold one value each: of a row of tiles the first stands for all.
+
+use super::Tiles;
+use super::each::{counts, places_wanted};
+use crate::matrix::callback::has_effects;
+use crate::matrix::row_uniform::{find, given, takes_place};
+use coop_ir::hash::FxHashSet;
+use coop_ir::{Id, Inst, Module, Op};
+
+impl Tiles<'_, '_> {
+    /// The values of matrix types whose rows hold one value each, as far as their definitions tell.
+    pub(super) fn find_alike(&self, m: &Module) -> FxHashSet<Id> {
+        find(m, &|inst| self.alike_if(m, inst))
+    }
+
+    fn alike_if(&self, m: &Module, inst: &Inst) -> Option<Vec<Id>> {
+        let mat = inst.ty.and_then(|t| self.mats.get(&t)).filter(|mat| !mat.is_kept())?;
+        let matrices: Vec<Id> = inst.ids().filter(|id| self.mat_of(m, *id).is_some()).collect();
+        match inst.op {
+            Op::CooperativeMatrixPerElementOpNV => {
+                let function = inst.id(1)?;
+                let wanted = places_wanted(m, function, *mat).contains(&true);
+                let held = !has_effects(m, function) && (counts(*mat) || !wanted);
+                (held && !takes_place(m, function)[1]).then_some(matrices)
+            }
+            op if op.is_elementwise() && !self.moves(m, inst, *mat) => Some(matrices),
+            _ => given(inst, matrices),
+        }
+    }
+
+    /// Returns true if the rows of a value hold one value each.
+    pub(super) fn is_alike(&self, value: Option<Id>) -> bool {
+        value.is_some_and(|id| self.alike.contains(&id))
+    }
+}

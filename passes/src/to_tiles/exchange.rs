@@ -1,0 +1,404 @@
+//! What moves elements between tiles: conversions of use, transposition, folding 2x2 blocks.
+//!
+//! A sheet holds rows of the source as they are in memory; every subgroup stores its tiles there, and loads those of
+//! the result from there, column by column where it is transposed. Where elements change on the way, or where the
+//! padding of the result must become zero, invocations make a second sheet of the first. What does not fit goes in
+//! slices of rows; every invocation of the scope takes part in every slice.
+
+use super::inst::{Slot, malformed};
+use super::memory::both;
+use super::native::TRANSPOSE;
+use super::shape::{self, Mat};
+use super::sheet::{Layout, Sheet};
+use super::tensor::{Batch, Key};
+use super::{Parts, Tiles, tile_type};
+use crate::Refusal;
+use crate::decorations::Decorated;
+use crate::matrix::arena::{Arena, QUAD, Zone};
+use crate::matrix::elementwise::apply;
+use crate::matrix::linear::Lin;
+use crate::matrix::placement::Use;
+use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::rewrite::remove_globals;
+use coop_ir::spv::Capability;
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+
+/// What becomes of the elements on the way.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Change {
+    /// Nothing.
+    None,
+    /// A conversion, with its decorations.
+    Convert(Op, Vec<Decorated>),
+    /// Blocks of 2x2 are folded by a function.
+    Fold(Id),
+}
+
+/// How a matrix becomes another one.
+#[derive(Clone, Debug)]
+pub(super) struct Move {
+    pub(super) from: Mat,
+    pub(super) to: Mat,
+    pub(super) transposed: bool,
+    pub(super) change: Change,
+}
+
+impl Move {
+    /// Rows of the source for each row of the second sheet.
+    fn ratio(&self) -> u32 {
+        if matches!(self.change, Change::Fold(_)) { 2 } else { 1 }
+    }
+
+    /// Returns true if the padding of the result has to be made zero.
+    pub(super) fn clears(&self) -> bool {
+        self.to.shape.use_ != Use::Accumulator && self.to.has_partial_tiles()
+    }
+}
+
+/// The sheets of an exchange.
+struct Plan {
+    first: Sheet,
+    second: Option<Sheet>,
+    /// Rows of the source in a slice, and how many slices there are.
+    lines: u32,
+    count: u32,
+}
+
+impl Tiles<'_, '_> {
+    /// `OpCooperativeMatrixConvertNV`, `OpCooperativeMatrixTransposeNV`, and conversions of components that are more.
+    pub(super) fn convert(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        let to = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let (Some(to), Some(value)) = (to, inst.id(0)) else { return malformed(r, "a conversion of no matrix") };
+        let (from, parts) = self.tiles_of(b.module, r, value)?;
+        let transposed =
+            inst.op == Op::CooperativeMatrixTransposeNV || inst.result.is_some_and(|id| self.transposed(b.module, id));
+        let shape = if transposed { (from.shape.cols, from.shape.rows) } else { (from.shape.rows, from.shape.cols) };
+        if shape != (to.shape.rows, to.shape.cols) || from.workgroup != to.workgroup {
+            return malformed(r, format!("{} changes the shape or the scope of a matrix", inst.op));
+        }
+        let decorations = inst.result.and_then(|id| self.decorated.get(&id)).cloned().unwrap_or_default();
+        let change = match inst.op {
+            Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV if from.elem == to.elem => Change::None,
+            Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => {
+                Change::Convert(Op::Bitcast, decorations)
+            }
+            op => Change::Convert(op, decorations),
+        };
+        forget_transpose(b, inst.result);
+        let how = Move { from, to, transposed, change };
+        let mut slot = Slot::new(r);
+        let result = self.exchange(b, r, &mut slot, how, parts)?;
+        self.define(inst, to, result);
+        Ok(())
+    }
+
+    /// Returns true if a conversion transposes.
+    pub(super) fn transposed(&self, m: &Module, result: Id) -> bool {
+        m.has_capability(Capability::CooperativeMatrixConversionsEXT)
+            && m.globals_with(Op::Decorate).any(|r| {
+                let i = m.inst(r);
+                i.id(0) == Some(result) && i.word(1) == Some(TRANSPOSE)
+            })
+    }
+
+    /// A tile like those of `from` with the components of `to`, if the device has it.
+    fn device_tile(&mut self, b: &mut FunctionBuilder<'_>, from: Mat, to: Mat) -> Option<Id> {
+        let profile = self.cx.options.profile?;
+        if !shape::has_tile(profile, to.elem.scalar, from.shape.use_, (from.tile_rows, from.tile_cols)) {
+            return None;
+        }
+        let use_ = from.shape.use_ as u32;
+        let key = (to.elem.ty, from.tile_rows, from.tile_cols, use_);
+        Some(tile_type(b.module, b.globals, &mut self.tile_types, key))
+    }
+
+    /// Takes a matrix to where and what another one is.
+    pub(super) fn exchange(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        slot: &mut Slot,
+        mut how: Move,
+        mut parts: Parts,
+    ) -> Result<Parts, Refusal> {
+        if let Change::Convert(op, decorations) = &how.change
+            && let Some(tile) = self.device_tile(b, how.from, how.to)
+        {
+            // The device converts tiles in place; only the converted elements then move.
+            for part in &mut parts {
+                *part = apply(b, *op, tile, &[*part], decorations);
+            }
+            how.from.elem = how.to.elem;
+            how.from.tile = tile;
+            how.change = Change::None;
+        }
+        if let Some(result) = self.native_convert(b, slot, &how, &parts) {
+            return Ok(result);
+        }
+        if let Some(result) = self.exchange_alone(b, r, slot, &how, &parts) {
+            return Ok(result);
+        }
+        let (from, to) = (how.from, how.to);
+        let zone = Zone::of_scope(from.workgroup);
+        let mark = self.arena.mark();
+        let plan = self.plan(b, r, &how)?;
+        let subgroup = self.subgroup(b);
+        let begin = plan.first.begin(b, &mut self.arena, subgroup);
+        let last = plan.second.unwrap_or(plan.first);
+        let last_begin = last.begin(b, &mut self.arena, subgroup);
+        let owner = self.owner(b, from);
+        let from_spots = self.spots(b, from);
+        let to_spots = self.spots(b, to);
+        // Tiles of different subgroups come in different slices: variables hold what has come.
+        let sliced: Option<Vec<Id>> = (plan.count > 1).then(|| (0..to.tiles()).map(|_| b.variable(to.tile)).collect());
+        let mut result = vec![to.tile; to.tiles() as usize];
+        for s in 0..plan.count {
+            let row = s * plan.lines;
+            self.arena.barrier(b, zone);
+            for spot in &from_spots {
+                let (line, inside) = in_slice(b, &spot.row, row, plan.lines, plan.count);
+                let Some(line) = line else { continue };
+                let real = both(b, owner, spot.inside);
+                let condition = both(b, inside, real);
+                let tile = parts[spot.index];
+                let arena = &mut self.arena;
+                let mut put = |b: &mut FunctionBuilder<'_>| plan.first.put(b, arena, begin, tile, (&line, &spot.col));
+                match condition {
+                    Some(condition) => b.when(condition, &mut put),
+                    None => put(b),
+                }
+            }
+            self.arena.barrier(b, zone);
+            if let Some(second) = plan.second {
+                let function = self.change(b, &how, plan.first, second);
+                let (void, row) = (b.globals.void(b.module), b.u32(row / how.ratio()));
+                b.ids(Op::FunctionCall, void, &[function, row]);
+                self.arena.barrier(b, zone);
+            }
+            let (row, lines) = (row / how.ratio(), plan.lines / how.ratio());
+            for spot in &to_spots {
+                let along = if how.transposed { &spot.col } else { &spot.row };
+                let (line, inside) = in_slice(b, along, row, lines, plan.count);
+                let Some(line) = line else { continue };
+                let mut sheet = last;
+                sheet.layout.down = how.transposed;
+                let place = if how.transposed { (&spot.row, &line) } else { (&line, &spot.col) };
+                let arena = &mut self.arena;
+                match (&sliced, inside) {
+                    (Some(variables), condition) => {
+                        let variable = variables[spot.index];
+                        let mut get = |b: &mut FunctionBuilder<'_>| {
+                            let operands = sheet.load_operands(b, arena, last_begin, place);
+                            let tile = b.op(Op::CooperativeMatrixLoadKHR, to.tile, operands);
+                            b.effect(Op::Store, [variable, tile].map(Operand::Id));
+                        };
+                        match condition {
+                            Some(condition) => b.when(condition, &mut get),
+                            None => get(b),
+                        }
+                    }
+                    (None, _) => {
+                        let operands = sheet.load_operands(b, arena, last_begin, place);
+                        result[spot.index] = slot.op(b, Op::CooperativeMatrixLoadKHR, to.tile, operands);
+                    }
+                }
+            }
+        }
+        if let Some(variables) = sliced {
+            for (part, variable) in result.iter_mut().zip(variables) {
+                *part = slot.op(b, Op::Load, to.tile, [variable.into()]);
+            }
+        }
+        self.arena.release(mark);
+        Ok(result)
+    }
+
+    /// Where a subgroup of many holds the same rows and columns before and after: through a sheet of its own.
+    fn exchange_alone(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        slot: &mut Slot,
+        how: &Move,
+        parts: &Parts,
+    ) -> Option<Parts> {
+        let (from, to) = (how.from, how.to);
+        let held = |m: &Mat| (m.groups(), m.rows * m.tile_rows, m.cols * m.tile_cols);
+        let plain = how.change == Change::None && !how.transposed && !how.clears();
+        if !plain || !from.workgroup || held(&from) != held(&to) {
+            return None;
+        }
+        let (_, rows, cols) = held(&from);
+        let layout = Layout::new(from.elem, (rows, cols), (1, from.tile_cols.min(to.tile_cols)), false, 1);
+        let bytes = layout.quads().checked_mul(QUAD).filter(|bytes| *bytes <= self.arena.room(Zone::Subgroup))?;
+        let mark = self.arena.mark();
+        let what = b.module.inst(r).op.to_string();
+        let region = self.arena.take(r, &what, Zone::Subgroup, bytes).ok()?;
+        let sheet = Sheet { layout, region, each: 0 };
+        let subgroup = self.subgroup(b);
+        let begin = sheet.begin(b, &mut self.arena, subgroup);
+        let whole = |m: Mat| Batch { row: 0, col: 0, rows: m.rows, cols: m.cols };
+        self.arena.barrier(b, Zone::Subgroup);
+        self.put_batch(b, sheet, begin, from, whole(from), parts);
+        self.arena.barrier(b, Zone::Subgroup);
+        let mut result = vec![to.tile; to.tiles() as usize];
+        self.get_batch(b, slot, sheet, begin, to, whole(to), &mut result);
+        self.arena.release(mark);
+        Some(result)
+    }
+
+    fn plan(&mut self, b: &FunctionBuilder<'_>, r: InstRef, how: &Move) -> Result<Plan, Refusal> {
+        let (from, to) = (how.from, how.to);
+        let zone = Zone::of_scope(from.workgroup);
+        let ratio = how.ratio();
+        // Rows and columns of the result's tiles as the source counts them.
+        let (to_rows, to_cols) =
+            if how.transposed { (to.tile_cols, to.tile_rows) } else { (to.tile_rows, to.tile_cols) };
+        let row_step = common(from.tile_rows, to_rows * ratio);
+        let col_step = common(from.tile_cols, to_cols * ratio);
+        let rows = from.shape.rows.next_multiple_of(row_step);
+        let cols = from.shape.cols.next_multiple_of(col_step);
+        let two = how.change != Change::None || how.clears();
+        let piece = from.tile_cols.min(if two { from.tile_cols } else { to_cols });
+        let layouts = |lines: u32| {
+            let first = Layout::new(from.elem, (lines, cols), (1, piece), false, 0);
+            let second = two.then(|| Layout::new(to.elem, (lines / ratio, cols / ratio), (1, to_cols), false, 0));
+            (first, second)
+        };
+        let quads = |lines: u32| {
+            let (first, second) = layouts(lines);
+            first.quads().saturating_add(second.map_or(0, |s| s.quads()))
+        };
+        let room = self.arena.room(zone) / QUAD;
+        let steps = rows / row_step;
+        let fit = (1..=steps).rev().find(|n| quads(n * row_step) <= room).unwrap_or(1);
+        let count = steps.div_ceil(fit);
+        let lines = steps.div_ceil(count) * row_step;
+        let (first, second) = layouts(lines);
+        let what = b.module.inst(r).op.to_string();
+        let mut take = |layout: Layout| -> Result<Sheet, Refusal> {
+            let region = self.arena.take(r, &what, zone, layout.quads().saturating_mul(QUAD))?;
+            Ok(Sheet { layout, region, each: 0 })
+        };
+        let first = take(first)?;
+        let second = second.map(take).transpose()?;
+        Ok(Plan { first, second, lines, count })
+    }
+
+    /// The function that makes the second sheet of the first; its parameter is the first row of the second.
+    fn change(&mut self, b: &mut FunctionBuilder<'_>, how: &Move, first: Sheet, second: Sheet) -> Id {
+        let (op, mut extra) = match &how.change {
+            Change::None => (Op::CopyObject, Vec::new()),
+            Change::Convert(op, decorations) => {
+                let words = decorations.iter().flat_map(|(d, more)| [d.0].into_iter().chain(more.iter().copied()));
+                (*op, words.map(Operand::Word).collect())
+            }
+            Change::Fold(function) => (Op::CooperativeMatrixReduceNV, vec![Operand::Id(*function)]),
+        };
+        let shape = how.to.shape;
+        extra.extend([shape.rows, shape.cols, u32::from(how.transposed)].map(Operand::Word));
+        let key = Key { op, sheets: vec![first, second], types: Vec::new(), extra };
+        if let Some(function) = self.functions.get(&key) {
+            return *function;
+        }
+        let (rows, cols) = if how.transposed { (shape.cols, shape.rows) } else { (shape.rows, shape.cols) };
+        let (void, word) = (b.globals.void(b.module), b.u32_type());
+        let label = format!("coop_change_{}", how.to.label());
+        let mut f = FunctionBuilder::new(b.module, b.globals, &label, void, &[word]);
+        let row0 = Index::Value(f.param(0));
+        let (_, first_begin, ..) = self.lanes_of(&mut f, first);
+        let (arena, begin, lane, count) = self.lanes_of(&mut f, second);
+        let source = Source { how, sheet: first, begin: first_begin };
+        let to = how.to.elem;
+        let zero = f.globals.null(f.module, to.ty);
+        let padded = !rows.is_multiple_of(second.layout.lines) || second.layout.length != cols;
+        let unit = second.layout.unit();
+        second.sweep(&mut f, begin, (lane, count), &mut |f, line, at, word| {
+            let row = f.add(row0, line);
+            let values: Vec<Id> = (0..unit)
+                .map(|n| {
+                    let at = f.add(at, Index::Const(n));
+                    if !padded {
+                        return source.element(f, arena, line, at);
+                    }
+                    let in_rows = f.compare(Op::ULessThan, row, Index::Const(rows));
+                    let in_cols = f.compare(Op::ULessThan, at, Index::Const(cols));
+                    let ty = f.globals.bool(f.module);
+                    let inside = f.ids(Op::LogicalAnd, ty, &[in_rows, in_cols]);
+                    let mut get = |f: &mut FunctionBuilder<'_>| vec![source.element(f, arena, line, at)];
+                    f.choose(inside, &[to.ty], &mut get, &mut |_| vec![zero])[0]
+                })
+                .collect();
+            second.store_unit(f, arena, word, &values);
+        });
+        let function = f.finish(None);
+        self.functions.insert(key, function);
+        function
+    }
+}
+
+/// Where the elements of a second sheet come from.
+struct Source<'a> {
+    how: &'a Move,
+    sheet: Sheet,
+    begin: Index,
+}
+
+impl Source<'_> {
+    fn read(&self, f: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index) -> Id {
+        let byte = self.sheet.byte(f, self.begin, line, at);
+        arena.load_element(f, self.sheet.zone(), self.sheet.layout.elem, byte)
+    }
+
+    /// The element of the second sheet.
+    fn element(&self, f: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index) -> Id {
+        match &self.how.change {
+            Change::None => self.read(f, arena, line, at),
+            Change::Convert(op, decorations) => {
+                let value = self.read(f, arena, line, at);
+                apply(f, *op, self.how.to.elem.ty, &[value], decorations)
+            }
+            Change::Fold(function) => {
+                let (line, at) = (f.mul(line, Index::Const(2)), f.mul(at, Index::Const(2)));
+                let mut sum = self.read(f, arena, line, at);
+                for (i, j) in [(0, 1), (1, 0), (1, 1)] {
+                    let (line, at) = (f.add(line, Index::Const(i)), f.add(at, Index::Const(j)));
+                    let value = self.read(f, arena, line, at);
+                    sum = f.ids(Op::FunctionCall, self.how.to.elem.ty, &[*function, sum, value]);
+                }
+                sum
+            }
+        }
+    }
+}
+
+/// The least extent that both divide.
+fn common(a: u32, b: u32) -> u32 {
+    let step = a.max(b);
+    (1..).map(|n| n * step).find(|n| n.is_multiple_of(a) && n.is_multiple_of(b)).unwrap_or(step)
+}
+
+/// A row in the slice of `lines` rows from `first` on: `None` if it is known not to be there, else its place in the
+/// slice and what tells whether it is there, if that is not known.
+fn in_slice(b: &mut FunctionBuilder<'_>, row: &Lin, first: u32, lines: u32, count: u32) -> (Option<Lin>, Option<Id>) {
+    if count == 1 {
+        return (Some(row.clone()), None);
+    }
+    if let Some(known) = row.known() {
+        let inside = (first..first + lines).contains(&known);
+        return (inside.then(|| Lin::constant(known - first)), None);
+    }
+    let line = row.clone().plus(&Lin::constant(first.wrapping_neg()));
+    let at = line.emit(b);
+    // What is before the slice wraps around.
+    let inside = b.compare(Op::ULessThan, at, Index::Const(lines));
+    (Some(line), Some(inside))
+}
+
+/// Takes that decoration off an id.
+fn forget_transpose(b: &mut FunctionBuilder<'_>, id: Option<Id>) {
+    remove_globals(b.module, |m, r| {
+        let i = m.inst(r);
+        i.op == Op::Decorate && i.id(0) == id && i.word(1) == Some(TRANSPOSE)
+    });
+}

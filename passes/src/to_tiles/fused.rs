@@ -1,0 +1,324 @@
+//! Factors that are loaded where they are multiplied.
+//!
+//! A matrix of workgroup scope that is loaded for one product, in the same block and with nothing between that could
+//! change what is in memory, is never held. The product goes in *slices* of K: all invocations of the workgroup
+//! together bring a slice of each such factor into one sheet (so each element is read from memory once, however many
+//! subgroups need it), and each subgroup then loads the tiles of one step of K at a time, right before it multiplies
+//! them. A factor that is loaded tile by tile from where it is (a plain load, from shared memory as a rule) needs no
+//! sheet and is loaded at each step as well.
+//!
+//! Lines of sheets are a quad longer than they have to be, so that the lines of a tile are in different banks.
+
+use super::Tiles;
+use super::memory::{Memory, Spot};
+use super::shape::Mat;
+use super::sheet::{Layout, Sheet};
+use crate::Refusal;
+use crate::matrix::arena::{QUAD, Zone};
+use crate::matrix::callback::has_effects;
+use crate::matrix::linear::Lin;
+use crate::matrix::placement::Use;
+use crate::tensor::Access;
+use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::effects::{self, Written};
+use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::StorageClass;
+use coop_ir::types;
+use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
+
+/// Where the tiles of a factor come from.
+pub(super) enum Factor {
+    /// They are values.
+    Held(Vec<Id>),
+    /// A sheet, which is filled by an access.
+    Sheet { access: Box<Access>, sheet: Sheet },
+    /// Memory.
+    Memory(Box<Memory>),
+}
+
+/// How a product goes.
+pub(super) struct Slices {
+    pub(super) left: Factor,
+    pub(super) right: Factor,
+    /// Steps of K in a slice.
+    pub(super) steps: u32,
+}
+
+/// How the factors of a product are to be brought.
+pub(super) struct SlicePlan {
+    pub(super) steps: u32,
+    /// How the left and the right one are loaded, and what of them is in a sheet at a time.
+    pub(super) factors: [Option<(Access, Layout)>; 2],
+}
+
+/// The loads of a function that are left to the products that use them, by the id of what they load.
+pub(super) fn deferred(
+    m: &Module,
+    function: &Function,
+    mats: &FxHashMap<Id, Mat>,
+    accesses: &FxHashMap<InstRef, Access>,
+    uses: &FxHashMap<Id, u32>,
+) -> FxHashMap<Id, InstRef> {
+    let mut out = FxHashMap::default();
+    for block in &function.blocks {
+        let mut open: FxHashMap<Id, InstRef> = FxHashMap::default();
+        for r in block.insts.iter().copied() {
+            let inst = m.inst(r);
+            let loads = match inst.op {
+                Op::CooperativeMatrixLoadTensorNV => accesses.get(&r).is_some_and(|a| !a.clips),
+                Op::CooperativeMatrixLoadKHR => true,
+                _ => false,
+            };
+            if loads {
+                let mat = inst.ty.and_then(|t| mats.get(&t));
+                let factor = mat.is_some_and(|m| m.workgroup && m.shape.use_ != Use::Accumulator);
+                if let Some(id) = inst.result.filter(|id| factor && uses.get(id) == Some(&1)) {
+                    open.insert(id, r);
+                }
+            } else if inst.op == Op::CooperativeMatrixMulAddKHR {
+                for id in inst.ids().take(2) {
+                    out.extend(open.remove_entry(&id));
+                }
+            } else if writes(m, inst) {
+                open.clear();
+            }
+        }
+    }
+    out
+}
+
+/// Returns true if an instruction may change memory that a load reads, or wait for others to.
+pub(super) fn writes(m: &Module, inst: &Inst) -> bool {
+    match inst.op {
+        Op::FunctionCall => return inst.callee().is_none_or(|f| has_effects(m, f)),
+        Op::CooperativeMatrixPerElementOpNV => return inst.callee().is_none_or(|f| has_effects(m, f)),
+        _ => {}
+    }
+    match effects::written(m, inst) {
+        Written::Nothing => effects::orders_memory(inst.op),
+        Written::Through(pointer) => types::storage_of(m, pointer) != Some(StorageClass::Function),
+        Written::Image | Written::Output | Written::Anything => true,
+    }
+}
+
+/// How often instructions use each value; names and debug information don't count.
+pub(super) fn uses(m: &Module) -> FxHashMap<Id, u32> {
+    let mut out: FxHashMap<Id, u32> = FxHashMap::default();
+    for r in m.functions.iter().flat_map(|f| f.blocks.iter().flat_map(|b| b.insts.iter())) {
+        let i = m.inst(*r);
+        if i.op != Op::ExtInst {
+            i.ids().for_each(|id| *out.entry(id).or_default() += 1);
+        }
+    }
+    out
+}
+
+impl Slices {
+    /// Returns true if tiles can be loaded at a step that is not known.
+    pub(super) fn rolls(&self) -> bool {
+        [&self.left, &self.right].iter().all(|f| !matches!(f, Factor::Held(_)))
+    }
+}
+
+impl Tiles<'_, '_> {
+    /// How the factors of a product are brought: in how many steps of K at a time, and what goes through sheets.
+    pub(super) fn plan_slices(&self, (x, a): (Id, Mat), (y, bm): (Id, Mat)) -> SlicePlan {
+        let zone = Zone::of_scope(a.workgroup);
+        let from_tensor = |id: Id| self.accesses.get(self.deferred.get(&id)?).cloned();
+        let accesses = [(from_tensor(x), a), (from_tensor(y), bm)];
+        let total = a.cols;
+        let layout = |(access, mat): &(Option<Access>, Mat), steps: u32| {
+            let access = access.as_ref()?;
+            let (rows, cols) = match mat.shape.use_ {
+                Use::A => (mat.shape.rows.next_multiple_of(mat.tile_rows), steps * mat.tile_cols),
+                _ => (steps * mat.tile_rows, mat.shape.cols.next_multiple_of(mat.tile_cols)),
+            };
+            Some(Layout::new(mat.elem, (rows, cols), (mat.tile_rows, mat.tile_cols), access.runs_down, 1))
+        };
+        let bytes = |steps: u32| -> u32 {
+            let layouts = accesses.iter().filter_map(|a| layout(a, steps));
+            layouts.fold(0u32, |n, l| n.saturating_add(l.quads().saturating_mul(QUAD)))
+        };
+        let room = self.arena.room(zone);
+        let divides = |n: &u32| total.is_multiple_of(*n);
+        let steps = (1..=total).rev().filter(divides).find(|n| bytes(*n) <= room).unwrap_or(1);
+        let factors = accesses.map(|a| {
+            let layout = layout(&a, steps)?;
+            Some((a.0?, layout))
+        });
+        SlicePlan { steps, factors }
+    }
+
+    /// The factors of a product, and in how many slices it goes. What sheets need is taken from the arena.
+    pub(super) fn slices(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        (x, a): (Id, Mat),
+        (y, bm): (Id, Mat),
+    ) -> Result<Slices, Refusal> {
+        let SlicePlan { steps, factors: [left, right] } = self.plan_slices((x, a), (y, bm));
+        let left = self.factor(b, r, (x, a), left)?;
+        let right = self.factor(b, r, (y, bm), right)?;
+        Ok(Slices { left, right, steps })
+    }
+
+    fn factor(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        (id, mat): (Id, Mat),
+        plan: Option<(Access, Layout)>,
+    ) -> Result<Factor, Refusal> {
+        if let Some((access, layout)) = plan {
+            let bytes = layout.quads().saturating_mul(QUAD);
+            let region = self.arena.take(r, "a product of matrices", Zone::of_scope(mat.workgroup), bytes)?;
+            let sheet = Sheet { layout, region, each: 0 };
+            return Ok(Factor::Sheet { access: Box::new(access), sheet });
+        }
+        if let Some((load, inst)) = self.deferred.get(&id).and_then(|load| Some((*load, self.loads.get(load)?.clone())))
+        {
+            return Ok(Factor::Memory(Box::new(self.memory_of_load(b, load, &inst)?)));
+        }
+        Ok(Factor::Held(self.tiles_of(b.module, r, id)?.1))
+    }
+
+    /// Brings the slice of K that begins with step `first` into the sheets.
+    pub(super) fn bring(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        slices: &Slices,
+        mats: (Mat, Mat),
+        first: u32,
+    ) {
+        let zone = Zone::of_scope(mats.0.workgroup);
+        let factors = [(&slices.left, mats.0), (&slices.right, mats.1)];
+        if !factors.iter().any(|f| matches!(f.0, Factor::Sheet { .. })) {
+            return;
+        }
+        self.arena.barrier(b, zone);
+        let fetched = self.put_fetched(b, r, slices);
+        for ((factor, mat), _) in factors.into_iter().zip(fetched).filter(|(_, fetched)| !fetched) {
+            let Factor::Sheet { access, sheet } = factor else { continue };
+            let function = self.fill(b, access, mat, *sheet);
+            let (row, col) = match mat.shape.use_ {
+                Use::A => (0, first * mat.tile_cols),
+                _ => (first * mat.tile_rows, 0),
+            };
+            super::tensor::call(b, function, &access.args, Index::Const(row), Index::Const(col));
+        }
+        self.arena.barrier(b, zone);
+        self.fetch_next(b, r);
+    }
+
+    /// The tile of a factor at row (or column) of tiles `line` of those that the subgroup holds, and step `k` of the
+    /// slice that begins with step `first` of K.
+    pub(super) fn factor_tile(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        factor: &Factor,
+        mat: Mat,
+        (line, k, first): (u32, Index, u32),
+    ) -> Result<Id, Refusal> {
+        let left = mat.shape.use_ == Use::A;
+        let step = if left { mat.tile_cols } else { mat.tile_rows };
+        match factor {
+            Factor::Held(parts) => match k {
+                Index::Const(k) => {
+                    let k = first + k;
+                    Ok(parts[if left { mat.at(line, k) } else { mat.at(k, line) }])
+                }
+                Index::Value(_) => unreachable!("a step that is not known is of factors that are nowhere held"),
+            },
+            Factor::Sheet { sheet, .. } => {
+                let spot = self.spot(b, mat, line);
+                let along = Lin::scaled(k, step);
+                let begin = sheet.begin(b, &mut self.arena, Index::Const(0));
+                let place = if left { (&spot, &along) } else { (&along, &spot) };
+                let operands = sheet.load_operands(b, &mut self.arena, begin, place);
+                Ok(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands))
+            }
+            Factor::Memory(memory) => {
+                let along = Lin::scaled(k, step).plus(&Lin::constant(first * step));
+                let spot = self.spot(b, mat, line);
+                let (row, col) = if left { (spot, along) } else { (along, spot) };
+                let spot = Spot { index: 0, row, col, inside: None };
+                let (pointer, operands) = self.tile_in_memory(b, r, memory, mat, &spot)?;
+                let fixed = [pointer, memory.layout, memory.stride].map(Operand::Id);
+                Ok(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, fixed.into_iter().chain(operands)))
+            }
+        }
+    }
+
+    /// The row of A (the column of B) at which a line of tiles of the subgroup begins.
+    fn spot(&self, b: &mut FunctionBuilder<'_>, mat: Mat, line: u32) -> Lin {
+        let (row, col) = self.group.unwrap_or((Index::Const(0), Index::Const(0)));
+        let (row_groups, col_groups) = mat.groups();
+        match mat.shape.use_ {
+            Use::A => self.along(b, (row, row_groups), mat.rows, line, mat.tile_rows, mat.shape.rows).0,
+            _ => self.along(b, (col, col_groups), mat.cols, line, mat.tile_cols, mat.shape.cols).0,
+        }
+    }
+
+    /// Forgets names of loads that are no more.
+    pub(super) fn forget_deferred(&self, m: &mut Module) {
+        let gone: FxHashSet<Id> = self.gone.iter().copied().collect();
+        crate::ssa::forget_notes(m, &gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::callback;
+
+    /// Returns whether an instruction of a function is taken to write: here, where scalar code defers loads, and of the
+    /// function.
+    fn taken_to_write(line: &str) -> [bool; 3] {
+        let source = format!(
+            "%glsl = OpExtInstImport \"GLSL.std.450\"
+             %ocl = OpExtInstImport \"OpenCL.std\"
+             %void = OpTypeVoid
+             %float = OpTypeFloat 32
+             %own = OpTypePointer Function %float
+             %shared = OpTypePointer Workgroup %float
+             %s = OpVariable %shared Workgroup
+             %x = OpConstant %float 1
+             %fn = OpTypeFunction %void
+             %main = OpFunction %void None %fn
+             %entry = OpLabel
+             %v = OpVariable %own Function
+             {line}
+             OpReturn
+             OpFunctionEnd"
+        );
+        let m = coop_ir::text::parse(&source).expect("it is text");
+        let function = &m.functions[0];
+        let inst = m.inst(function.blocks[0].insts[1]);
+        let id = m.inst(function.def).result.expect("it has an id");
+        [writes(&m, inst), callback::may_write(&m, inst.op, inst), has_effects(&m, id)]
+    }
+
+    #[test]
+    fn extended_instructions_write_through_pointers() {
+        for line in [
+            "%r = OpExtInst %float %glsl Modf %x %s",
+            "%r = OpExtInst %float %ocl fract %x %s",
+            "%r = OpExtInst %float %ocl sincos %x %s",
+            "OpStore %s %x",
+        ] {
+            assert_eq!(taken_to_write(line), [true; 3], "{line}");
+        }
+        for line in [
+            "%r = OpExtInst %float %glsl Modf %x %v",
+            "%r = OpExtInst %float %ocl remainder %x %x",
+            "%r = OpExtInst %float %glsl FMax %x %x",
+            "OpStore %v %x",
+            "%r = OpFAdd %float %x %x",
+        ] {
+            assert_eq!(taken_to_write(line), [false; 3], "{line}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Loads and stores of whole matrices: one of the device's for each tile, from the same memory with the same stride.
+//!
+//! Tile (i, j) begins `i * rows of a tile` rows and `j * columns of a tile` columns behind the pointer. In which unit
+//! memory is declared does not matter to a load, but the pointer to a tile has to point to a whole unit.
+
+use super::Tiles;
+use super::inst::{Slot, malformed};
+use super::shape::Mat;
+use crate::Refusal;
+use crate::matrix::address::narrow;
+use crate::matrix::linear::Lin;
+use crate::matrix::placement::Use;
+use crate::matrix::pointer::{Place, place, steppable};
+use coop_ir::builder::{FunctionBuilder, Index};
+use coop_ir::spv::{MemoryAccess, StorageClass};
+use coop_ir::types::{self, Scalar};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+
+/// Memory that a matrix is loaded from or stored to.
+pub(super) struct Memory {
+    pointer: Id,
+    place: Place,
+    row_major: bool,
+    pub(super) layout: Id,
+    pub(super) stride: Id,
+    operands: Vec<Operand>,
+}
+
+/// A tile among those of the subgroup, and where it begins in the matrix.
+#[derive(Clone)]
+pub(super) struct Spot {
+    pub(super) index: usize,
+    pub(super) row: Lin,
+    pub(super) col: Lin,
+    /// Holds where the tile is not beyond the matrix; `None` where it never is.
+    pub(super) inside: Option<Id>,
+}
+
+impl Tiles<'_, '_> {
+    pub(super) fn load_khr(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        let mat = inst.ty.and_then(|t| self.mats.get(&t)).copied();
+        let Some(mat) = mat else { return malformed(r, "a load of no matrix") };
+        if self.defers(r, inst) {
+            return Ok(());
+        }
+        let memory = self.memory_of_load(b, r, inst)?;
+        let mut slot = Slot::new(r);
+        let mut parts = Vec::new();
+        for spot in self.spots(b, mat) {
+            let (pointer, operands) = self.tile_in_memory(b, r, &memory, mat, &spot)?;
+            let all = [pointer, memory.layout, memory.stride].map(Operand::Id).into_iter().chain(operands);
+            parts.push(slot.op(b, Op::CooperativeMatrixLoadKHR, mat.tile, all));
+        }
+        self.define(inst, mat, parts);
+        Ok(())
+    }
+
+    /// The memory that a load reads.
+    pub(super) fn memory_of_load(&self, b: &FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<Memory, Refusal> {
+        let Some(a) = inst.matrix_access() else { return malformed(r, "a load of no matrix") };
+        self.memory(b, r, a.pointer, a.layout, a.stride, inst.operands.get(a.memory..).unwrap_or_default())
+    }
+
+    pub(super) fn store_khr(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst) -> Result<(), Refusal> {
+        let Some((a, object)) = inst.matrix_access().and_then(|a| Some((a, a.object?))) else {
+            return malformed(r, "a store of no matrix");
+        };
+        let (mat, parts) = self.tiles_of(b.module, r, object)?;
+        let operands = inst.operands.get(a.memory..).unwrap_or_default();
+        let memory = self.memory(b, r, a.pointer, a.layout, a.stride, operands)?;
+        let owner = self.owner(b, mat);
+        for spot in self.spots(b, mat) {
+            let (pointer, operands) = self.tile_in_memory(b, r, &memory, mat, &spot)?;
+            let fixed = [pointer, parts[spot.index], memory.layout, memory.stride].map(Operand::Id);
+            let all: Vec<Operand> = fixed.into_iter().chain(operands).collect();
+            let condition = both(b, owner, spot.inside);
+            let mut store = |b: &mut FunctionBuilder<'_>| b.effect(Op::CooperativeMatrixStoreKHR, all.iter().copied());
+            match condition {
+                Some(condition) => b.when(condition, &mut store),
+                None => store(b),
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(
+        &self,
+        b: &FunctionBuilder<'_>,
+        r: InstRef,
+        pointer: Id,
+        layout: Id,
+        stride: Option<Id>,
+        operands: &[Operand],
+    ) -> Result<Memory, Refusal> {
+        let row_major = match self.constants.get(layout).fixed() {
+            Some(0) => true,
+            Some(1) => false,
+            other => {
+                let layout = other.map_or_else(|| "an unknown layout".to_owned(), |l| format!("layout {l}"));
+                let why = format!("{layout} has no lowering yet");
+                return Err(Refusal::new("refused-layout", Some(r), why, "use RowMajor or ColumnMajor"));
+            }
+        };
+        let Some(stride) = stride else { return malformed(r, "the stride is missing") };
+        let place = place(b.module, &self.constants, r, pointer)?;
+        let integer =
+            |id: &Id| b.module.type_of(*id).and_then(|t| types::scalar(b.module, t)).is_some_and(Scalar::is_int);
+        if !place.indices.iter().chain(&place.component).chain([&stride]).all(integer) {
+            return malformed(r, "an index or the stride is no integer");
+        }
+        Ok(Memory { pointer, place, row_major, layout, stride, operands: operands.to_vec() })
+    }
+
+    /// Where the subgroup's tiles begin. Tiles beyond the matrix are moved to its last row and column of tiles, where
+    /// they can be loaded.
+    pub(super) fn spots(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Vec<Spot> {
+        let (row_groups, col_groups) = mat.groups();
+        let (group_row, group_col) = self.group.unwrap_or((Index::Const(0), Index::Const(0)));
+        let rows: Vec<_> = (0..mat.rows)
+            .map(|i| self.along(b, (group_row, row_groups), mat.rows, i, mat.tile_rows, mat.shape.rows))
+            .collect();
+        let cols: Vec<_> = (0..mat.cols)
+            .map(|j| self.along(b, (group_col, col_groups), mat.cols, j, mat.tile_cols, mat.shape.cols))
+            .collect();
+        let mut out = Vec::new();
+        for (i, (row, row_inside)) in (0..).zip(rows) {
+            for (j, (col, col_inside)) in (0..).zip(&cols) {
+                let inside = both(b, row_inside, *col_inside);
+                out.push(Spot { index: mat.at(i, j), row: row.clone(), col: col.clone(), inside });
+            }
+        }
+        out
+    }
+
+    /// Where tile `at` of the `held` of a group begins, in rows or columns, and whether it is inside the matrix where
+    /// that is not sure.
+    pub(super) fn along(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        (group, groups): (Index, u32),
+        held: u32,
+        at: u32,
+        tile: u32,
+        extent: u32,
+    ) -> (Lin, Option<Id>) {
+        let group = if groups == 1 { Index::Const(0) } else { group };
+        let tiles = extent.div_ceil(tile);
+        let lin = Lin::scaled(group, held).plus(&Lin::constant(at));
+        if held * groups <= tiles {
+            return (lin.times(tile), None);
+        }
+        let index = lin.emit(b);
+        let inside = b.compare(Op::ULessThan, index, Index::Const(tiles));
+        let (ty, index, last) = (b.u32_type(), b.index(index), b.u32(tiles - 1));
+        let clamped = b.ids(Op::Select, ty, &[inside, index, last]);
+        (Lin::scaled(Index::Value(clamped), tile), Some(inside))
+    }
+
+    /// Of subgroups that hold the same tiles, the first stores them: what tells it.
+    pub(super) fn owner(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Option<Id> {
+        let (row, col) = self.group?;
+        let group = match mat.shape.use_ {
+            Use::A if mat.workgroup && mat.grid.cols > 1 => col,
+            Use::B if mat.workgroup && mat.grid.rows > 1 => row,
+            _ => return None,
+        };
+        Some(b.compare(Op::IEqual, group, Index::Const(0)))
+    }
+
+    /// The pointer to a tile, and the memory operands for it.
+    pub(super) fn tile_in_memory(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        memory: &Memory,
+        mat: Mat,
+        spot: &Spot,
+    ) -> Result<(Id, Vec<Operand>), Refusal> {
+        let (line, along) = if memory.row_major { (&spot.row, &spot.col) } else { (&spot.col, &spot.row) };
+        if line.known() == Some(0) && along.known() == Some(0) {
+            return Ok((memory.pointer, memory.operands.clone()));
+        }
+        let place = &memory.place;
+        let unit = if place.component.is_some() { place.memory.bytes() } else { place.memory.bytes() * place.lanes };
+        let bytes = along.clone().times(mat.elem.scalar.bytes());
+        let Some(units) = bytes.exact(unit) else {
+            let why = format!(
+                "a tile of {}x{} {} begins inside a unit of {unit} bytes",
+                mat.tile_rows, mat.tile_cols, mat.elem.scalar
+            );
+            return Err(Refusal::new("refused-pointer", Some(r), why, "declare the memory in smaller units"));
+        };
+        let constants = &self.constants;
+        let known = |id: Id| constants.get(id).fixed();
+        let offset = match narrow(b, memory.stride, &known) {
+            Index::Const(s) => line.clone().times(s),
+            stride => {
+                let line = line.emit(b);
+                Lin::scaled(b.mul(line, stride), 1)
+            }
+        };
+        let pointer = step(b, memory, &offset.plus(&units), &known);
+        let line_bytes = if memory.row_major { mat.tile_cols } else { mat.tile_rows } * mat.elem.scalar.bytes();
+        let aligned = MemoryAccess::Aligned.0;
+        let mut operands = memory.operands.clone();
+        if operands.first().is_some_and(|m| m.word() & aligned != 0)
+            && let Some(Operand::Word(align)) = operands.get_mut(1)
+        {
+            *align = (*align).min(line_bytes).min(16);
+        }
+        Ok((pointer, operands))
+    }
+}
+
+/// Takes strides of 64 bits as they were before they were made that wide: there are drivers that do not compile such.
+pub(super) fn narrow_strides(m: &mut Module) {
+    let width = |m: &Module, id: Id| m.type_of(id).and_then(|ty| types::scalar(m, ty)).map(Scalar::width);
+    for r in m.all().collect::<Vec<_>>() {
+        let at = match m.inst(r).op {
+            Op::CooperativeMatrixLoadKHR => 2,
+            Op::CooperativeMatrixStoreKHR => 3,
+            _ => continue,
+        };
+        let Some(stride) = m.inst(r).id(at).filter(|id| width(m, *id) == Some(64)) else { continue };
+        let conversion = m.def_inst(stride).filter(|i| matches!(i.op, Op::UConvert | Op::SConvert));
+        if let Some(from) = conversion.and_then(|i| i.id(0)).filter(|from| width(m, *from) == Some(32)) {
+            m.inst_mut(r).operands[at] = Operand::Id(from);
+        }
+    }
+}
+
+/// Both conditions, as far as there are any.
+pub(super) fn both(b: &mut FunctionBuilder<'_>, x: Option<Id>, y: Option<Id>) -> Option<Id> {
+    match (x, y) {
+        (Some(x), Some(y)) => {
+            let ty = b.globals.bool(b.module);
+            Some(b.ids(Op::LogicalAnd, ty, &[x, y]))
+        }
+        (x, y) => x.or(y),
+    }
+}
+
+/// The pointer that is `units` units behind that of `memory`.
+fn step(b: &mut FunctionBuilder<'_>, memory: &Memory, units: &Lin, known: &dyn Fn(Id) -> Option<u64>) -> Id {
+    let place = &memory.place;
+    let ty = b.module.type_of(memory.pointer).unwrap_or_else(|| unreachable!("place() found its type"));
+    let mut indices = place.indices.clone();
+    let last = indices.pop();
+    if let (Some(component), Some(last)) = (place.component, last) {
+        // Units are the numbers of a vector here: counted from the start of the first vector.
+        let component = narrow(b, component, known);
+        let total = units.clone().plus(&Lin::scaled(component, 1));
+        let (vectors, number) = total.div_rem(b, place.lanes);
+        let vector = add(b, last, &vectors, known);
+        let number = b.index(number);
+        let operands: Vec<Id> = [place.root].into_iter().chain(indices).chain([vector, number]).collect();
+        return b.ids(Op::AccessChain, ty, &operands);
+    }
+    let Some(last) = last else {
+        let root = if place.storage == StorageClass::PhysicalStorageBuffer {
+            steppable(b, place, place.root)
+        } else {
+            place.root
+        };
+        let ty = b.module.type_of(root).unwrap_or(ty);
+        let units = units.emit(b);
+        let units = b.index(units);
+        return b.ids(Op::PtrAccessChain, ty, &[root, units]);
+    };
+    let last = add(b, last, units, known);
+    let operands: Vec<Id> = [place.root].into_iter().chain(indices).chain([last]).collect();
+    b.ids(Op::AccessChain, ty, &operands)
+}
+
+/// `index + lin`, in the width of the index.
+fn add(b: &mut FunctionBuilder<'_>, index: Id, lin: &Lin, known: &dyn Fn(Id) -> Option<u64>) -> Id {
+    let wide =
+        b.module.type_of(index).filter(|t| matches!(types::scalar(b.module, *t), Some(Scalar::Int { width: 64, .. })));
+    let Some(ty) = wide else {
+        let index = narrow(b, index, known);
+        let sum = Lin::scaled(index, 1).plus(lin).emit(b);
+        return b.index(sum);
+    };
+    let offset = lin.emit(b);
+    let (u64_type, offset) = (b.globals.uint(b.module, 64), b.index(offset));
+    let offset = b.ids(Op::UConvert, u64_type, &[offset]);
+    b.ids(Op::IAdd, ty, &[index, offset])
+}

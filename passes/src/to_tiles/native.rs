@@ -1,0 +1,153 @@
+//! What SPV_EXT_cooperative_matrix_maintenance1 lets the device do to a tile by itself.
+//!
+//! With `--target ext`, and as far as the profile has the features, what a subgroup can do with its own tiles needs no
+//! shared memory: tiles are folded, called for and relabelled one by one, by the instructions that the whole matrix had.
+//! What crosses subgroups, and what must not see the padding of a tile, goes as with `--target khr`.
+
+use super::each::{Callback, is_guarded, places_wanted};
+use super::exchange::{Change, Move};
+use super::inst::Slot;
+use super::shape::Mat;
+use super::tensor::Key;
+use super::{Parts, Tiles};
+use crate::Target;
+use crate::matrix::placement::Use;
+use crate::pipeline::PassCx;
+use coop_device::Feature;
+use coop_ir::builder::{FunctionBuilder, Index, add_global};
+use coop_ir::spv::Decoration;
+use coop_ir::{Id, Inst, Op, Operand};
+
+/// The decoration CooperativeMatrixTransposeEXT.
+pub(super) const TRANSPOSE: u32 = Decoration::CooperativeMatrixTransposeEXT.0;
+
+/// What of the extension may be used.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Native {
+    pub(super) reduce: bool,
+    pub(super) convert: bool,
+    pub(super) per_element: bool,
+    pub(super) coordinate: bool,
+}
+
+impl Native {
+    pub(super) fn new(cx: &PassCx<'_>) -> Native {
+        let wanted = cx.options.target == Target::Ext;
+        let profile =
+            cx.options.profile.filter(|p| wanted && p.has_extension("VK_EXT_cooperative_matrix_maintenance1"));
+        let has = |feature: Feature| profile.is_some_and(|p| p.has(feature));
+        Native {
+            reduce: has(Feature::CooperativeMatrixReductionsExt),
+            convert: has(Feature::CooperativeMatrixConversionsExt),
+            per_element: has(Feature::CooperativeMatrixPerElementOperationsExt),
+            coordinate: has(Feature::CooperativeMatrixGetCoordinate),
+        }
+    }
+}
+
+impl Tiles<'_, '_> {
+    /// Returns true if a function is called for each element of tiles by the device.
+    pub(super) fn calls_natively(&self, mat: Mat) -> bool {
+        self.native.per_element && !is_guarded(mat)
+    }
+
+    /// Has the device call a function for each element of the tiles.
+    pub(super) fn native_each(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        slot: &mut Slot,
+        mat: Mat,
+        callback: &Callback,
+        (parts, alike): (&Parts, bool),
+    ) -> Parts {
+        let placed = places_wanted(b.module, callback.function, mat).contains(&true);
+        let mut result = parts.clone();
+        for spot in self.spots(b, mat) {
+            let column = spot.index as u32 % mat.cols;
+            if alike && column > 0 {
+                result[spot.index] = result[spot.index - column as usize];
+                continue;
+            }
+            let at_origin = spot.row.known() == Some(0) && spot.col.known() == Some(0);
+            let mut operands = vec![parts[spot.index], callback.function];
+            operands.extend(callback.extras.iter().map(|(id, tiles)| tiles.as_ref().map_or(*id, |t| t[spot.index])));
+            if placed && !at_origin {
+                operands[1] = self.moved(b, mat, callback);
+                let [row, col] = [&spot.row, &spot.col].map(|at| {
+                    let at = at.emit(b);
+                    b.index(at)
+                });
+                operands.extend([row, col]);
+            }
+            let operands = operands.into_iter().map(Operand::Id);
+            result[spot.index] = slot.op(b, Op::CooperativeMatrixPerElementOpNV, mat.tile, operands);
+        }
+        result
+    }
+
+    /// A function that adds its last two parameters to row and column and calls another one.
+    fn moved(&mut self, b: &mut FunctionBuilder<'_>, mat: Mat, callback: &Callback) -> Id {
+        let mut types = callback.params.clone();
+        let extra = vec![Operand::Id(callback.function)];
+        let key = Key { op: Op::FunctionCall, sheets: Vec::new(), types: types.clone(), extra };
+        if let Some(function) = self.functions.get(&key) {
+            return *function;
+        }
+        let word = b.u32_type();
+        types.extend([word, word]);
+        let label = format!("coop_each_moved_{}", mat.label());
+        let mut f = FunctionBuilder::new(b.module, b.globals, &label, mat.elem.ty, &types);
+        let count = callback.params.len();
+        let mut operands = vec![callback.function];
+        for n in 0..2 {
+            let (at, by) = (f.param(n), f.param(count + n));
+            let ty = callback.params[n];
+            let at = if ty == word { at } else { f.ids(Op::Bitcast, word, &[at]) };
+            let sum = f.add(Index::Value(at), Index::Value(by));
+            let sum = f.index(sum);
+            operands.push(if ty == word { sum } else { f.ids(Op::Bitcast, ty, &[sum]) });
+        }
+        operands.extend((2..count).map(|n| f.param(n)));
+        let value = f.ids(Op::FunctionCall, mat.elem.ty, &operands);
+        let function = f.finish(Some(value));
+        self.functions.insert(key, function);
+        function
+    }
+
+    /// Takes tiles to another use, one by one.
+    pub(super) fn native_convert(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        slot: &mut Slot,
+        how: &Move,
+        parts: &Parts,
+    ) -> Option<Parts> {
+        let (from, to) = (how.from, how.to);
+        let sums = |m: &Mat| m.shape.use_ == Use::Accumulator;
+        if !self.native.convert || how.change != Change::None || how.clears() || sums(&from) == sums(&to) {
+            return None;
+        }
+        let held = |m: &Mat| (m.groups(), (m.rows, m.cols), (m.tile_rows, m.tile_cols));
+        let turned = |(groups, (rows, cols), (tile_rows, tile_cols))| (groups, (cols, rows), (tile_cols, tile_rows));
+        if how.transposed {
+            if !sums(&from) || from.groups() != (1, 1) || turned(held(&from)) != held(&to) {
+                return None;
+            }
+        } else if held(&from) != held(&to) {
+            return None;
+        }
+        let mut result = vec![to.tile; to.tiles() as usize];
+        for i in 0..to.rows {
+            for j in 0..to.cols {
+                let part = parts[if how.transposed { from.at(j, i) } else { from.at(i, j) }];
+                let id = slot.op(b, Op::CooperativeMatrixConvertNV, to.tile, [part.into()]);
+                if how.transposed {
+                    let operands = [Operand::Id(id), TRANSPOSE.into()];
+                    add_global(b.module, Inst::new(Op::Decorate, None, None, operands));
+                }
+                result[to.at(i, j)] = id;
+            }
+        }
+        Some(result)
+    }
+}

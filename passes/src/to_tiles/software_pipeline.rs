@@ -1,0 +1,517 @@
+//! Factors that are fetched a product ahead.
+//!
+//! In a loop whose products bring their factors into sheets, an invocation's share of the next factors is on its way
+//! from memory into registers while the present ones are multiplied:
+//!
+//! ```text
+//! before the loop    fetch the first, if there is one
+//! each product       barrier; put what was fetched into the sheets; barrier; fetch the next, if there is one; multiply
+//! ```
+//!
+//! What the next product loads by is known ahead where it is plain arithmetic on the loop's phis and on what does not
+//! change in the loop: then that arithmetic is repeated with the values of the next round, and so is the condition of
+//! the loop's one exit, since nothing may be read that the program would not have read.
+//!
+//! # What is asked of a loop
+//!
+//! 1. One way in (a block that ends in a branch to the header), one way back, one way out, which is before the products or
+//!    behind them.
+//! 2. All products are in one block, which every round passes.
+//! 3. Nothing in the loop writes memory or waits: what is read a round early is what would have been read.
+//! 4. The factors fit their sheets as a whole, of which each invocation brings an equal share.
+//!
+//! 5. One factor of each product is held, as in attention. Products of two factors from memory keep the device busy as
+//!    they are, and what is fetched would cost them registers: an H100 multiplied 128x128x64 of bfloat16 with 224 TFLOP/s
+//!    without this and with 55 with it, while attention went from 84 to 103.
+//!
+//! Factors that are decoded stay as they are: a fetch would wait for memory to decode.
+
+use super::Tiles;
+use super::fused::{Factor, Slices, writes};
+use super::sheet::{Layout, Sheet};
+use super::tensor::Key;
+use crate::matrix::arena::words_of;
+use crate::tensor::Access;
+use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use coop_ir::cfg::{Cfg, Loops};
+use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::spv::{BuiltIn, StorageClass};
+use coop_ir::types::Type;
+use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
+
+/// Units that an invocation fetches of a factor, at most.
+const MOST: u32 = 8;
+/// Instructions that are repeated for a value, at most.
+const DEPTH: u32 = 64;
+
+/// A loop whose products are fetched ahead.
+pub(super) struct Pipeline {
+    /// The block before the loop, and the loop's first.
+    pub(super) entry: Id,
+    pub(super) header: Id,
+    /// The block that goes back.
+    latch: Id,
+    /// The products, in order.
+    products: Vec<InstRef>,
+    /// The header's phis: what they begin with and what they get from each round.
+    phis: FxHashMap<Id, (Id, Id)>,
+    /// What is defined in the loop.
+    inside: FxHashSet<Id>,
+    exit: Exit,
+    /// What was fetched for the next product: words of the left and of the right factor. Empty before the loop, and
+    /// for what is not fetched.
+    fetched: [Vec<Id>; 2],
+    /// What is fetched for each product.
+    plans: Vec<[Option<Fetch>; 2]>,
+    live: bool,
+}
+
+/// How a loop ends.
+#[derive(Clone, Copy)]
+struct Exit {
+    condition: Id,
+    /// True if the loop goes on when the condition holds.
+    stays: bool,
+    /// True if it is asked before the products of a round.
+    before: bool,
+}
+
+/// A phi of fetched words, whose operands are not filled in yet.
+pub(super) struct Carried {
+    pub(super) at: InstRef,
+    pub(super) first: (Id, Id),
+    pub(super) next: (Id, Id),
+}
+
+/// In which round a value is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Round {
+    First,
+    This,
+    Next,
+}
+
+/// The loops of a function with products that can be fetched ahead, as far as control flow is concerned.
+pub(super) fn find(
+    m: &Module,
+    function: &Function,
+    deferred: &FxHashMap<Id, InstRef>,
+    accesses: &FxHashMap<InstRef, Access>,
+) -> Vec<Pipeline> {
+    if deferred.is_empty() {
+        return Vec::new();
+    }
+    let cfg = Cfg::new(m, function);
+    let loops = Loops::new(&cfg);
+    let fetches = |r: &InstRef| {
+        let inst = m.inst(*r);
+        let plain = |id: Id| deferred.get(&id).and_then(|l| accesses.get(l)).is_some_and(|a| !a.decodes());
+        inst.op == Op::CooperativeMatrixMulAddKHR && inst.ids().take(2).any(plain)
+    };
+    let mut out = Vec::new();
+    for l in 0..loops.all().len() {
+        out.extend(pipeline(m, function, &cfg, &loops, l, &fetches));
+    }
+    out
+}
+
+fn pipeline(
+    m: &Module,
+    function: &Function,
+    cfg: &Cfg,
+    loops: &Loops,
+    l: usize,
+    fetches: &dyn Fn(&InstRef) -> bool,
+) -> Option<Pipeline> {
+    let this = &loops.all()[l];
+    if !this.is_natural() {
+        return None;
+    }
+    let header = this.header;
+    let mut latches = loops.latches(cfg, l);
+    let (latch, None) = (latches.next()?, latches.next()) else { return None };
+    let outside: Vec<usize> = cfg.predecessors(header).iter().copied().filter(|p| !loops.contains(l, *p)).collect();
+    let [entry] = outside[..] else { return None };
+    let entry_block = &function.blocks[entry];
+    let plain_entry = m.inst(entry_block.terminator()?).op == Op::Branch
+        && !entry_block.insts.iter().any(|r| m.inst(*r).op == Op::LoopMerge);
+    let mut exits = loops.exits(cfg, l);
+    let ((from, _), None) = (exits.next()?, exits.next()) else { return None };
+    if !plain_entry {
+        return None;
+    }
+    let blocks: Vec<usize> = loops.blocks(l).to_vec();
+    let mut products: Option<(usize, Vec<InstRef>)> = None;
+    let mut inside = FxHashSet::default();
+    for b in &blocks {
+        let insts = &function.blocks[*b].insts;
+        let (end, rest) = insts.split_last()?;
+        if rest.iter().any(|r| writes(m, m.inst(*r))) || !m.inst(*end).op.is_branch() {
+            return None;
+        }
+        inside.extend(insts.iter().filter_map(|r| m.inst(*r).result));
+        let here: Vec<InstRef> = insts.iter().copied().filter(|r| fetches(r)).collect();
+        if !here.is_empty() {
+            if products.is_some() {
+                return None;
+            }
+            products = Some((*b, here));
+        }
+    }
+    let (block, products) = products?;
+    if !cfg.dominates(block, latch) || loops.innermost(block) != Some(l) {
+        return None;
+    }
+    let before = from != block && cfg.dominates(from, block);
+    if !before && !cfg.dominates(block, from) {
+        return None;
+    }
+    let end = m.inst(function.blocks[from].terminator()?);
+    let (Op::BranchConditional, Some(condition), Some(yes)) = (end.op, end.id(0), end.id(1)) else { return None };
+    let stays = cfg.block(yes).is_some_and(|b| loops.contains(l, b));
+    let (entry, latch) = (cfg.label(entry)?, cfg.label(latch)?);
+    let mut phis = FxHashMap::default();
+    for r in &function.blocks[header].insts {
+        let inst = m.inst(*r);
+        if inst.op == Op::Phi {
+            let from = |block: Id| inst.incoming().find(|p| p.1 == block).map(|p| p.0);
+            phis.insert(inst.result?, (from(entry)?, from(latch)?));
+        }
+    }
+    let header = cfg.label(header)?;
+    let exit = Exit { condition, stays, before };
+    let (fetched, plans) = ([Vec::new(), Vec::new()], Vec::new());
+    Some(Pipeline { entry, header, latch, products, phis, inside, exit, fetched, plans, live: false })
+}
+
+/// Returns true if an instruction may be repeated elsewhere.
+fn is_pure(m: &Module, inst: &Inst) -> bool {
+    match inst.op {
+        op if op.is_address_arithmetic() => true,
+        // Of memory that nobody writes.
+        Op::Load => {
+            let ty = inst.id(0).and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
+            let of = [StorageClass::Input, StorageClass::PushConstant, StorageClass::Uniform];
+            matches!(ty, Some(Type::Pointer { storage, .. }) if of.contains(&storage)) && inst.operands.len() == 1
+        }
+        _ => false,
+    }
+}
+
+impl Pipeline {
+    /// Returns true if a value can be had in a round.
+    fn can(&self, m: &Module, id: Id, round: Round, depth: u32) -> bool {
+        if !self.inside.contains(&id) {
+            return true;
+        }
+        if depth == 0 {
+            return false;
+        }
+        if let Some((first, next)) = self.phis.get(&id) {
+            return match round {
+                Round::First => !self.inside.contains(first),
+                Round::This => true,
+                Round::Next => self.can(m, *next, Round::This, depth - 1),
+            };
+        }
+        let Some(inst) = m.def_inst(id) else { return false };
+        is_pure(m, inst) && inst.ids().all(|o| self.can(m, o, round, depth - 1))
+    }
+
+    /// A value in a round, by repeating what computes it.
+    fn get(&self, b: &mut FunctionBuilder<'_>, id: Id, round: Round, made: &mut FxHashMap<(Id, bool), Id>) -> Id {
+        if !self.inside.contains(&id) {
+            return id;
+        }
+        if let Some((first, next)) = self.phis.get(&id).copied() {
+            return match round {
+                Round::First => first,
+                Round::This => id,
+                Round::Next => self.get(b, next, Round::This, made),
+            };
+        }
+        let key = (id, round == Round::Next);
+        if let Some(id) = made.get(&key) {
+            return *id;
+        }
+        let inst = b.module.inst(b.module.def(id).unwrap_or_else(|| unreachable!("`can` saw it"))).clone();
+        let operands: Vec<Operand> = inst
+            .operands
+            .iter()
+            .map(|o| match o {
+                Operand::Id(id) => Operand::Id(self.get(b, *id, round, made)),
+                word => *word,
+            })
+            .collect();
+        let ty = inst.ty.unwrap_or_else(|| unreachable!("pure instructions have a type"));
+        let new = b.op(inst.op, ty, operands);
+        made.insert(key, new);
+        new
+    }
+}
+
+/// A factor that is fetched: how it is loaded, and the sheet that it goes to.
+#[derive(Clone)]
+struct Fetch {
+    access: Access,
+    layout: Layout,
+    units: u32,
+}
+
+impl Tiles<'_, '_> {
+    /// What of the factors of a product is fetched. `None` if they do not fit their sheets as a whole.
+    fn fetches(&self, m: &Module, product: InstRef) -> Option<[Option<Fetch>; 2]> {
+        let inst = m.inst(product);
+        let (x, y) = (inst.id(0)?, inst.id(1)?);
+        let (a, b) = (self.mat_of(m, x)?, self.mat_of(m, y)?);
+        let plan = self.plan_slices((x, a), (y, b));
+        if plan.steps != a.cols {
+            return None;
+        }
+        let invocations = self.invocations?;
+        let [left, right] = plan.factors;
+        if left.is_some() && right.is_some() {
+            return None;
+        }
+        let of = |factor: Option<(Access, Layout)>| {
+            let (access, layout) = factor.filter(|(access, layout)| !access.decodes() && layout.unit_words() == 4)?;
+            let units = layout.units();
+            let fits = units.is_multiple_of(invocations) && units / invocations <= MOST;
+            fits.then(|| Fetch { access, layout, units: units / invocations })
+        };
+        let fetches = [of(left), of(right)];
+        fetches.iter().any(Option::is_some).then_some(fetches)
+    }
+
+    /// What is fetched for each product of a pipeline, if all that it needs is there.
+    fn plans(&self, m: &Module, pipeline: &Pipeline) -> Option<Vec<[Option<Fetch>; 2]>> {
+        let exit = pipeline.exit;
+        let rounds = if exit.before { [Round::First, Round::Next] } else { [Round::This, Round::This] };
+        if !rounds.iter().all(|round| pipeline.can(m, exit.condition, *round, DEPTH)) {
+            return None;
+        }
+        let mut plans: Vec<[Option<Fetch>; 2]> = Vec::new();
+        for (n, product) in pipeline.products.iter().enumerate() {
+            let plan = self.fetches(m, *product)?;
+            let rounds: &[Round] = if n == 0 { &[Round::First, Round::Next] } else { &[Round::This] };
+            let mut args = plan.iter().flatten().flat_map(|f| f.access.args.iter().copied());
+            if !args.all(|id| rounds.iter().all(|round| pipeline.can(m, id, *round, DEPTH))) {
+                return None;
+            }
+            plans.push(plan);
+        }
+        Some(plans)
+    }
+
+    /// At the end of a block: fetches for the first product of a loop that begins behind it.
+    pub(super) fn prime(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
+        for n in 0..self.pipelines.len() {
+            if self.pipelines[n].entry != label {
+                continue;
+            }
+            let Some(plans) = self.plans(b.module, &self.pipelines[n]) else { continue };
+            let mut pipeline = std::mem::replace(&mut self.pipelines[n], Pipeline::nothing(label));
+            pipeline.plans = plans;
+            let ask = pipeline.exit.before.then_some(Round::First);
+            pipeline.fetched = self.fetch(b, &pipeline, 0, Round::First, ask);
+            pipeline.live = true;
+            self.pipelines[n] = pipeline;
+        }
+    }
+
+    /// In the header of a loop: what was fetched comes from before the loop, or from the round before.
+    pub(super) fn carry(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
+        let word = b.u32_type();
+        let quad = b.globals.vector(b.module, word, 4);
+        for pipeline in self.pipelines.iter_mut().filter(|p| p.live && p.header == label) {
+            for factor in &mut pipeline.fetched {
+                for value in factor {
+                    let phi = b.ids(Op::Phi, quad, &[]);
+                    let Some(at) = b.module.def(phi) else { continue };
+                    let nothing = (*value, pipeline.latch);
+                    self.carried.push(Carried { at, first: (*value, pipeline.entry), next: nothing });
+                    *value = phi;
+                }
+            }
+        }
+    }
+
+    /// Fetches for a product; where the loop goes on, if that has to be asked.
+    fn fetch(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        pipeline: &Pipeline,
+        product: usize,
+        round: Round,
+        ask: Option<Round>,
+    ) -> [Vec<Id>; 2] {
+        let fetches = &pipeline.plans[product];
+        let mut made = FxHashMap::default();
+        let args: Vec<Vec<Id>> = fetches
+            .iter()
+            .map(|f| f.iter().flat_map(|f| &f.access.args).map(|id| pipeline.get(b, *id, round, &mut made)).collect())
+            .collect();
+        let word = b.u32_type();
+        let quad = b.globals.vector(b.module, word, 4);
+        let functions: Vec<Option<(Id, u32)>> =
+            fetches.iter().map(|f| f.as_ref().map(|f| (self.fetch_function(b, f), f.units))).collect();
+        let load = |b: &mut FunctionBuilder<'_>| -> Vec<Vec<Id>> {
+            let mut all = Vec::new();
+            for (function, args) in functions.iter().zip(&args) {
+                let Some((function, units)) = function else {
+                    all.push(Vec::new());
+                    continue;
+                };
+                let array = b.globals.array(b.module, quad, *units);
+                let operands: Vec<Id> = [*function].into_iter().chain(args.iter().copied()).collect();
+                let got = b.ids(Op::FunctionCall, array, &operands);
+                all.push((0..*units).map(|n| b.op(Op::CompositeExtract, quad, [got.into(), n.into()])).collect());
+            }
+            all
+        };
+        let Some(ask) = ask else {
+            let mut all = load(b).into_iter();
+            return std::array::from_fn(|_| all.next().unwrap_or_default());
+        };
+        let mut goes_on = pipeline.get(b, pipeline.exit.condition, ask, &mut made);
+        if !pipeline.exit.stays {
+            let ty = b.globals.bool(b.module);
+            goes_on = b.ids(Op::LogicalNot, ty, &[goes_on]);
+        }
+        let nothing = b.ids(Op::Undef, quad, &[]);
+        let mut fork = b.fork(goes_on);
+        let all = load(b);
+        b.other(&mut fork);
+        let (from, otherwise) = b.join(fork);
+        let mut all = all.into_iter().map(|factor| {
+            factor.into_iter().map(|id| b.ids(Op::Phi, quad, &[id, from, nothing, otherwise])).collect::<Vec<Id>>()
+        });
+        std::array::from_fn(|_| all.next().unwrap_or_default())
+    }
+
+    /// The function that gives an invocation's share of a factor.
+    fn fetch_function(&mut self, b: &mut FunctionBuilder<'_>, fetch: &Fetch) -> Id {
+        let Fetch { access, layout, units } = fetch;
+        let word = b.u32_type();
+        let quad = b.globals.vector(b.module, word, 4);
+        let array = b.globals.array(b.module, quad, *units);
+        let types = access.param_types(b.module);
+        let mut extra = access.key();
+        extra.extend([u32::from(layout.down), layout.lines, layout.length, layout.pitch].map(Operand::Word));
+        let key = Key { op: Op::CooperativeMatrixLoadTensorNV, sheets: Vec::new(), types: types.clone(), extra };
+        if let Some(function) = self.functions.get(&key) {
+            return *function;
+        }
+        let label = format!("coop_fetch_{}x{}", access.rows, access.cols);
+        let mut f = FunctionBuilder::new(b.module, b.globals, &label, array, &types);
+        let mut visit = access.begin(&mut f, 0);
+        let lane = self.builtins.load(&mut f, BuiltIn::LocalInvocationIndex);
+        let step = self.invocations.unwrap_or(1);
+        let mut quad_at = |f: &mut FunctionBuilder<'_>, line: Index, at: Index| {
+            let (row, col) = layout.row_col(line, at);
+            let run = visit.load_run(f, row, col, layout.unit());
+            let elements: Vec<Id> = run.into_iter().map(|l| l.value).collect();
+            let words = words_of(f, layout.elem, &elements);
+            f.ids(Op::CompositeConstruct, quad, &words)
+        };
+        let value = if access.clamps() {
+            // The code for what is beyond the tensor stands there once.
+            let variable = f.variable(array);
+            let pointer = f.globals.pointer(f.module, StorageClass::Function, quad);
+            f.repeat(*units, Unroll::Ask, &mut |f, n| {
+                let skipped = f.mul(n, Index::Const(step));
+                let unit = f.add(lane, skipped);
+                let (line, at, _) = layout.place(f, unit);
+                let value = quad_at(f, line, at);
+                let n = f.index(n);
+                let slot = f.ids(Op::AccessChain, pointer, &[variable, n]);
+                f.effect(Op::Store, [slot, value].map(Operand::Id));
+            });
+            f.ids(Op::Load, array, &[variable])
+        } else {
+            let places = layout.places(&mut f, Index::Const(0), (lane, step), MOST).unwrap_or_default();
+            let quads: Vec<Id> = places.into_iter().map(|(line, at, _)| quad_at(&mut f, line, at)).collect();
+            f.ids(Op::CompositeConstruct, array, &quads)
+        };
+        let function = f.finish(Some(value));
+        self.functions.insert(key, function);
+        function
+    }
+
+    /// Before the barrier of a product: puts what was fetched for it into the sheets. Answers which factors were.
+    pub(super) fn put_fetched(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, slices: &Slices) -> [bool; 2] {
+        let Some(n) = self.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else {
+            return [false; 2];
+        };
+        let pipeline = &self.pipelines[n];
+        let fetched = pipeline.fetched.clone();
+        let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
+        let layouts = pipeline.plans[at].each_ref().map(|f| f.as_ref().map(|f| f.layout));
+        let mut done = [false; 2];
+        for (n, factor) in [&slices.left, &slices.right].into_iter().enumerate() {
+            let Factor::Sheet { sheet, .. } = factor else { continue };
+            if !fetched[n].is_empty() && layouts[n] == Some(sheet.layout) {
+                self.put_words(b, *sheet, &fetched[n]);
+                done[n] = true;
+            }
+        }
+        done
+    }
+
+    fn put_words(&mut self, b: &mut FunctionBuilder<'_>, sheet: Sheet, quads: &[Id]) {
+        let lane = self.builtins.load(b, BuiltIn::LocalInvocationIndex);
+        let begin = sheet.begin(b, &mut self.arena, Index::Const(0));
+        let step = self.invocations.unwrap_or(1);
+        let places = sheet.layout.places(b, begin, (lane, step), MOST).unwrap_or_default();
+        for ((_, _, word), value) in places.into_iter().zip(quads) {
+            let quad = b.div(word, 4);
+            self.arena.store_quad(b, sheet.zone(), quad, *value);
+        }
+    }
+
+    /// Behind the barrier of a product: fetches for the next.
+    pub(super) fn fetch_next(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) {
+        let Some(n) = self.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else { return };
+        let entry = self.pipelines[n].entry;
+        let mut pipeline = std::mem::replace(&mut self.pipelines[n], Pipeline::nothing(entry));
+        let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
+        pipeline.fetched = match at + 1 < pipeline.products.len() {
+            true => self.fetch(b, &pipeline, at + 1, Round::This, None),
+            false => {
+                let ask = if pipeline.exit.before { Round::Next } else { Round::This };
+                let next = self.fetch(b, &pipeline, 0, Round::Next, Some(ask));
+                self.close(&pipeline, &next);
+                next
+            }
+        };
+        self.pipelines[n] = pipeline;
+    }
+
+    /// Hands what was fetched in the last product to the phis of the header.
+    fn close(&mut self, pipeline: &Pipeline, next: &[Vec<Id>; 2]) {
+        let phis: Vec<usize> = (0..self.carried.len())
+            .filter(|n| self.carried[*n].next.1 == pipeline.latch && self.carried[*n].first.1 == pipeline.entry)
+            .collect();
+        for (n, value) in phis.into_iter().zip(next.iter().flatten()) {
+            self.carried[n].next.0 = *value;
+        }
+    }
+}
+
+impl Pipeline {
+    /// What stands in for a pipeline while that is worked with.
+    fn nothing(entry: Id) -> Pipeline {
+        Pipeline {
+            entry,
+            header: entry,
+            latch: entry,
+            products: Vec::new(),
+            phis: FxHashMap::default(),
+            inside: FxHashSet::default(),
+            exit: Exit { condition: entry, stays: true, before: true },
+            fetched: [Vec::new(), Vec::new()],
+            plans: Vec::new(),
+            live: false,
+        }
+    }
+}
