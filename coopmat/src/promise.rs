@@ -21,8 +21,8 @@ pub struct Promise {
 /// The largest workgroup whose matrices are promised: engines ask for 128 and 256 invocations.
 const LARGEST_WORKGROUP: u32 = 256;
 
-/// The most rows or columns of a matrix that are promised.
-const MAX_DIMENSION: u32 = 256;
+/// The most rows or columns of a matrix that are promised: ggml takes no device with less.
+const MAX_DIMENSION: u32 = 512;
 
 /// Types of A, B, C and the result, and the features without which a device does not compute with them as scalars. bfloat16 needs
 /// none: it is computed with as integers.
@@ -34,6 +34,14 @@ const TYPES: &[([T; 4], &[F])] = &[
     ([T::S8, T::S8, T::S32, T::S32], &[F::ShaderInt8]),
 ];
 
+/// The shared memory that a line of two factors takes, in the shortest slices that products have.
+const LINES: u32 = 2 * 16;
+
+/// Returns the bytes of a device's shared memory that matrices may take: a quarter, or more where that is not enough for the largest.
+fn reserved(all: u32) -> u32 {
+    (all / 4).max((LINES * MAX_DIMENSION).min(all / 2))
+}
+
 /// Returns the promise for a device.
 pub(crate) fn of(profile: &Profile) -> Promise {
     let limits = &profile.limits;
@@ -42,12 +50,13 @@ pub(crate) fn of(profile: &Profile) -> Promise {
         if limits.subgroup_size <= 8 { &[[8, 8, 8], [16, 16, 16]] } else { &[[16, 16, 16], [8, 8, 8]] };
     let types = TYPES.iter().filter(|(_, features)| features.iter().all(|f| profile.has(*f)));
     let types: Vec<[T; 4]> = types.map(|(types, _)| *types).collect();
+    let reserved = reserved(limits.max_compute_shared_memory_size);
     let mut promise = Promise {
         khr: profile.khr_properties.clone(),
         flexible: profile.flexible_properties.clone(),
         max_workgroup_size: LARGEST_WORKGROUP.min(limits.max_compute_work_group_invocations),
-        max_dimension: MAX_DIMENSION,
-        reserved_shared_memory: limits.max_compute_shared_memory_size / 4,
+        max_dimension: MAX_DIMENSION.min(reserved / LINES),
+        reserved_shared_memory: reserved,
     };
     let row = |[a, b, c, result]: [T; 4], [m, n, k]: [u32; 3], scope| MatrixProperties {
         m,

@@ -160,7 +160,17 @@ fn promises_are_kept() {
                 _ => limits.subgroup_size.max(32),
             };
             let up = |g: u32, most: u32| most.min(promise.max_dimension) / g * g;
-            for sizes in [[g.m, g.n, g.k], [up(g.m, 128), up(g.n, 128), up(g.k, 32)], [up(g.m, 64), g.n, up(g.k, 64)]] {
+            let mut all =
+                vec![[g.m, g.n, g.k], [up(g.m, 128), up(g.n, 128), up(g.k, 32)], [up(g.m, 64), g.n, up(g.k, 64)]];
+            if g.scope == Scope::Workgroup && [(T::F16, T::F32), (T::U8, T::U32)].contains(&(g.a, g.c)) {
+                // As large as any may be, in one direction.
+                all.extend([[up(g.m, 512), g.n, g.k], [g.m, up(g.n, 512), g.k], [g.m, g.n, up(g.k, 512)]]);
+            }
+            if row.workgroup_invocations >= 256 && g.a == T::F16 {
+                // ggml's largest tile.
+                all.push([up(g.m, 128), up(g.n, 256), up(g.k, 64)]);
+            }
+            for sizes in all {
                 asked += 1;
                 wrong.extend(ask(&device, g, sizes, invocations, own).map(|w| format!("{name}: {w}")));
             }

@@ -169,8 +169,6 @@ impl Physical {
             promise.khr.retain(|row| row.a != ComponentType::Bf16);
             promise.flexible.retain(|row| row.granularity.a != ComponentType::Bf16);
         }
-        // ggml takes no device with less than 512.
-        promise.max_dimension = promise.max_dimension.max(1024);
         let names: Vec<_> = added.iter().map(|a| a.name.to_string_lossy()).collect();
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         log::info(format_args!("{name}: added: {names}"));

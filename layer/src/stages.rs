@@ -121,6 +121,9 @@ pub(crate) unsafe fn answer(device: &Device, active: &Active, source: &Source<'_
                 said,
             }))
         }
+        Ok(Outcome::Refused(why)) if why.rule == "refused-limit" => {
+            return refused(&format!("{why} (time_limit_ms, max_instructions)"));
+        }
         Ok(Outcome::Refused(why)) => return refused(&why),
         Err(why) => return refused(&why),
     };

@@ -692,6 +692,8 @@ const IMPLICIT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/implicit");
 
 /// Puts the manifest where loaders look for layers that are switched on by a variable.
 fn install_as_implicit() {
+    // Drivers' wrappers keep the machine's own implicit layers out. This process has one thread that looks.
+    unsafe { std::env::remove_var("VK_LOADER_LAYERS_DISABLE") };
     let folder = std::path::Path::new(IMPLICIT).join("vulkan/implicit_layer.d");
     std::fs::create_dir_all(&folder).unwrap();
     let name = "VkLayer_COOPMAT_fallback.json";
