@@ -3,6 +3,7 @@
 #
 #   test.sh                  everything: formatting, clippy, documentation, packages, every test. CI runs this
 #   test.sh quick [ARGS...]  under two minutes once built: unit tests, rules, refusals, command lines; needs no driver
+#   test.sh long [ARGS...]   the tests that take minutes each, which are ignored otherwise
 #   test.sh ARGS...          every test that `cargo nextest run ARGS` (or `cargo test ARGS`, where nextest is missing) selects
 #
 # Fetches what scripts/drivers.sh, scripts/llama-shaders.sh, scripts/sarif-schema.sh and scripts/engines.sh provide, and makes a missing driver, tool or
@@ -22,6 +23,13 @@ if [ "${1:-}" = quick ]; then
   shift
   exec "${runner[@]}" --workspace --no-fail-fast --lib --bins \
     --test rules --test refusals --test check --test cooplower --test sarif --test repository "$@"
+fi
+
+only_long=
+if [ "${1:-}" = long ]; then
+  shift
+  only_long=1
+  if [ "${runner[1]}" = nextest ]; then set -- --run-ignored only "$@"; else set -- "$@" -- --ignored; fi
 fi
 
 export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
@@ -45,7 +53,7 @@ host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 export "CARGO_TARGET_${host}_RUNNER=$COOP_CACHE/bin/mesa-run"
 
 status=0
-# What is wrong is said where it happens; the tests come last, with their summary.
+# Failures are printed where they happen; the tests come last, with their summary.
 check() {
   echo "== $*"
   "$@" || { status=1; echo "test.sh: failed: $*" >&2; }
@@ -57,6 +65,6 @@ if [ $# = 0 ]; then
   check cargo package --quiet --workspace --exclude coop-lab --no-verify --allow-dirty
 fi
 # nextest leaves the examples in the documentation out.
-[ "${runner[1]}" = test ] || check cargo test --quiet --workspace --doc
+[ "${runner[1]}" = test ] || [ -n "$only_long" ] || check cargo test --quiet --workspace --doc
 "${runner[@]}" --workspace --no-fail-fast "$@" || status=$?
 exit "$status"

@@ -53,7 +53,7 @@ pub(crate) fn shader_for(spirv: &[u8], device: &Profile, spec: &Specialization) 
     })
 }
 
-/// Why the device does not run a module.
+/// Returns the reasons why the device does not run a module.
 fn lacking(module: &Module, device: &Profile, subgroup_size: Option<u32>, spec: &Specialization) -> Option<String> {
     let mut rules = coop_validate::Options::default();
     rules.specialization = spec.clone();

@@ -1,16 +1,18 @@
 //! `cooprun`: runs modules on Vulkan devices and in the reference interpreter, and compares what they write.
 //!
 //! One file for each subcommand. A subcommand returns a [`Status`] or a [`Failure`]; only [`main`] prints failures,
-//! with `--json` as JSON. `case` and `kernel_case` share how they name buffers and what they guess.
+//! with `--json` as JSON.
 
 mod addressed;
 mod case;
+mod case_text;
 mod compare;
 mod devices;
-pub mod execute;
+mod execute;
 mod json;
 mod kernel_case;
 pub mod on;
+pub mod results;
 pub mod verify;
 
 use std::fmt;
@@ -193,7 +195,7 @@ impl CaseArgs {
 
     fn options(&self, bench: u32) -> Result<RunOptions, Error> {
         let timeout = std::time::Duration::try_from_secs_f64(self.timeout)
-            .map_err(|_| Error::Case(format!("--timeout: {} is no number of seconds", self.timeout)))?;
+            .map_err(|_| Error::Case(format!("--timeout: {} is not a number of seconds", self.timeout)))?;
         Ok(RunOptions { bench, timeout, robust: self.robust })
     }
 }

@@ -7,7 +7,7 @@ use coop_exec::Case;
 use coop_exec::interp::{Config, Finding, FindingKind, Interpreted, MulAddMode, Placement, Semantics};
 use coop_validate::{Level, Part};
 
-/// How the interpreter runs a module.
+/// The options of the interpreter.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Interpreter")]
 pub struct InterpArgs {
@@ -15,16 +15,16 @@ pub struct InterpArgs {
     /// interpreter 32
     #[arg(long, value_name = "N", value_parser = parse_subgroup_size)]
     pub subgroup_size: Option<u32>,
-    /// Which invocation holds which element of a matrix; all runs the module with each of them
+    /// The placement of the elements of a matrix in invocations; all runs the module with each placement
     #[arg(long, value_name = "NAME", value_enum)]
     pub placement: Option<PlacementName>,
-    /// How the products of float matrices are added up
+    /// The order and rounding of sums of products of float matrices
     #[arg(long, value_name = "NAME", value_enum)]
     pub mul_add: Option<MulAddName>,
     /// The behavior where devices differ from the specifications
     #[arg(long, value_name = "NAME", value_enum)]
     pub semantics: Option<SemanticsName>,
-    /// How many instructions a workgroup may execute; 100000000 without this
+    /// The largest number of instructions that a workgroup may execute [default: 100000000]
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
 }
@@ -44,7 +44,7 @@ pub enum PlacementName {
     All,
 }
 
-/// How products are added up.
+/// The values of `--mul-add`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum MulAddName {
     /// The exact sum, rounded once (the default)

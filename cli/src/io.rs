@@ -11,7 +11,7 @@ use std::path::Path;
 /// The name of standard input or output on a command line.
 const DASH: &str = "-";
 
-/// Why a file could not be read or written. Displays as `file: reason`.
+/// The reason why a file could not be read or written. Displays as `file: reason`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
     /// The file as the user named it.
@@ -50,7 +50,7 @@ pub struct Loaded {
     pub module: Module,
 }
 
-/// How a file is called in messages.
+/// Returns the name of a file in messages.
 pub fn display_name(path: &Path) -> String {
     if is_dash(path) { "stdin".to_owned() } else { path.display().to_string() }
 }

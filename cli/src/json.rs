@@ -56,12 +56,12 @@ pub fn unreadable(file: &str, message: &str) -> Value {
     json!({ "file": file, "ok": false, "unreadable": message, "findings": [] })
 }
 
-/// Says where an instruction is, in numbers and names.
+/// Locates instructions, by numbers and names.
 pub struct Places<'a> {
     module: &'a Module,
     decorations: Decorations,
     shader: SourceMap,
-    /// By arena index, the place of the function in the module's list.
+    /// The index of each function in the module's list, by arena index.
     functions: Vec<Option<usize>>,
 }
 

@@ -14,7 +14,7 @@ pub mod render;
 
 use std::process::ExitCode;
 
-/// How a tool ended. The numbers are a contract with scripts.
+/// The exit status of a tool. Scripts rely on the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Status {
     /// Done, nothing wrong: 0.

@@ -78,7 +78,7 @@ struct Cli {
     /// The module: SPIR-V words in either byte order, or assembly; - for standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["list_passes", "list_profiles"])]
     input: Option<PathBuf>,
-    /// Where to write the result; - for standard output
+    /// The file to write the result to; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write assembly text instead of words
@@ -97,7 +97,7 @@ struct Cli {
     /// The unit of offsets and bounds of Intel's checked loads and stores
     #[arg(long, value_enum, default_value = "implementations")]
     checked: CheckedArg,
-    /// How numbers are multiplied that Intel's instructions take as tf32
+    /// The multiplication of numbers that Intel's instructions take as tf32
     #[arg(long, value_enum, default_value = "f32")]
     tf32: Tf32Arg,
     /// The function that OpCooperativeMatrixApplyFunctionINTEL means; it takes the function object and an element, and
@@ -136,7 +136,7 @@ struct Cli {
     /// Write the module after this pass, or after all, as text
     #[arg(long, value_name = "all|PASS", requires = "dump_dir")]
     dump_after: Option<String>,
-    /// Where to write those
+    /// The folder to write those to
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,
     /// Check that the module is well formed after each pass
@@ -269,7 +269,7 @@ fn parse_size(text: &str) -> Result<[u32; 3], String> {
         return Err("more than three numbers".to_owned());
     }
     for (slot, part) in size.iter_mut().zip(parts) {
-        *slot = part.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("'{part}' is no size"))?;
+        *slot = part.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("'{part}' is not a size"))?;
     }
     let invocations = size.into_iter().map(u64::from).fold(1, u64::saturating_mul);
     if invocations > MOST_INVOCATIONS {
@@ -281,11 +281,11 @@ fn parse_size(text: &str) -> Result<[u32; 3], String> {
 /// `3=1024`.
 fn parse_local(text: &str) -> Result<(u32, u32), String> {
     let (index, bytes) = text.split_once('=').ok_or("it has the form N=BYTES")?;
-    let number = |t: &str| t.trim().parse().map_err(|_| format!("'{t}' is no number"));
+    let number = |t: &str| t.trim().parse().map_err(|_| format!("'{t}' is not a number"));
     let (index, bytes) = (number(index)?, number(bytes)?);
     match bytes {
         1..=MOST_LOCAL_BYTES => Ok((index, bytes)),
-        _ => Err(format!("{bytes} bytes are no size of shared memory, which is 1 to {MOST_LOCAL_BYTES}")),
+        _ => Err(format!("{bytes} bytes is not a size of shared memory, which is 1 to {MOST_LOCAL_BYTES}")),
     }
 }
 

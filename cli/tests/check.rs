@@ -284,7 +284,7 @@ fn instruction_starts(module: &[u8]) -> Vec<usize> {
     starts
 }
 
-/// How much is said, and in which format, changes neither the exit status nor the errors.
+/// Verbosity and format change neither the exit status nor the errors.
 #[test]
 fn verbosity_changes_no_status() {
     let path = scratch().join("damaged.spv");

@@ -184,10 +184,16 @@ fn maintenance1_in_other_words() {
 
 #[test]
 fn lowered_modules_are_verified() {
-    let arguments = &["verify", SIMPLE, "--target", "scalar", "--case", SIMPLE_CASE];
+    let arguments = ["verify", SIMPLE, "--target", "scalar", "--case", SIMPLE_CASE].as_slice();
     let Some(ran) = cooprun_on(Driver::Lavapipe, arguments) else { return };
     assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stdout.contains("agrees with the expectation and the original"), "{}", ran.stdout);
+
+    // As `scripts/try.sh` does: with the subgroup size nothing is assumed.
+    assert!(ran.stderr.contains("[subgroup-size-assumed]"), "{}", ran.stderr);
+    let said = [arguments, &["--subgroup-size", "8"][..]].concat();
+    let Some(ran) = cooprun_on(Driver::Lavapipe, &said) else { return };
+    assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
 
     // Where the original can't run, what the case expects is all there is.
     let lowered = temporary("lowered.spv");

@@ -259,7 +259,7 @@ fn decorated(m: &Module) -> Vec<Cell> {
     found.map(|(_, name)| (name.to_owned(), "pointer".to_owned())).collect()
 }
 
-/// How a cell was shown: the best of what modules did.
+/// The evidence for a cell: the best of what modules did.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct How {
     scalar: bool,
@@ -383,7 +383,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "takes a minute"]
+    #[ignore = "scripts/test.sh long runs it: lavapipe compiles for a minute"]
     Lavapipe,
     fn slow_ones_run_on_lavapipe(device) {
         run_on(device, true, &|_| true);

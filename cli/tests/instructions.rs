@@ -360,6 +360,6 @@ fn every_instruction_on_matrices_has_a_row() {
         (0..=u16::MAX).filter_map(|code| Op(code).name()).filter(|n| is_matrix_op(n) && !rows.contains(n)).collect();
     assert!(missing.is_empty(), "no row: {}", missing.join(", "));
     for row in rows {
-        assert!(Op::from_name(row).is_some(), "{row} is no instruction");
+        assert!(Op::from_name(row).is_some(), "{row} is not an instruction");
     }
 }

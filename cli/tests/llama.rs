@@ -24,7 +24,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How many of them `scripts/llama-shaders.sh` makes.
+/// The number of them that `scripts/llama-shaders.sh` makes.
 const KHR: usize = 237;
 const NV: usize = 125;
 
@@ -171,7 +171,7 @@ fn no_findings_with_the_values_of_the_engine() {
 }
 
 #[test]
-#[ignore = "takes minutes; the other one tries a part of it"]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has a fifth of the values"]
 fn no_findings_with_all_values_of_the_engine() {
     no_findings(1);
 }
@@ -192,7 +192,7 @@ fn uniform_with_the_defaults_too() {
     }));
 }
 
-/// How to lower for the device of an entry.
+/// Returns the options for lowering for the device of an entry.
 fn options(entry: &Entry) -> Options<'static> {
     Options {
         spec: entry.specialization(),

@@ -1,4 +1,4 @@
-//! How much memory coopcheck takes: at most 20 times the size of the file, and 20 MB; whatever the file holds.
+//! Limits the memory of coopcheck to 20 times the size of the file, and 20 MB, whatever the file holds.
 #![cfg(unix)]
 // The figures belong to what the test says about itself.
 #![allow(clippy::print_stdout)]

@@ -12,7 +12,7 @@ use coop_ir::text::{PrintOptions, print};
 use coop_ir::types::Type;
 use coop_ir::{Module, Op};
 
-/// Those whose workgroups are one subgroup.
+/// Kernels whose workgroups are one subgroup.
 const NARROW: [&str; 13] = [
     "plain",
     "plain.llc",
@@ -29,8 +29,8 @@ const NARROW: [&str; 13] = [
     "unoptimised",
 ];
 
-/// Those whose workgroups are several: pocl has subgroups as wide as a workgroup and does not keep the size that a kernel asks
-/// for, and rusticl crashes on them where its subgroups are of 16 (`testdata/opencl/README.md`).
+/// Kernels whose workgroups are several subgroups: pocl has subgroups as wide as a workgroup and does not keep the size
+/// that a kernel requires, and rusticl crashes on them where its subgroups are of 16 (`testdata/opencl/README.md`).
 const WIDE: [&str; 8] =
     ["gemm_bf16", "gemm_bf16.llc", "gemm_i4", "gemm_i4.llc", "gemm_i8", "gemm_i8.llc", "gemm_slm", "gemm_slm.llc"];
 

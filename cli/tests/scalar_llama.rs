@@ -173,7 +173,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "Mesa 22.3 compiles attention for a minute"]
+    #[ignore = "scripts/test.sh long runs it: Mesa 22.3 compiles attention for a minute"]
     Debian12,
     fn odd_masks_on_debian_12(device) {
         on_device(device, &[CASES[17]]);

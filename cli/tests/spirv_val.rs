@@ -10,19 +10,19 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Why spirv-val accepts a module in which we find an error, or the other way round. By file name.
+/// The reasons why spirv-val accepts a module in which we find an error, or the other way round, by file name.
 const EXPLAINED: &[(&str, &str)] = &[
-    ("access-layout-unknown", "the value of MemoryLayout is not looked at"),
+    ("access-layout-unknown", "the value of MemoryLayout is not checked"),
     ("access-not-in-array", "that Pointer points into an array is not checked"),
-    ("access-stride-misaligned", "the value of a stride is not looked at"),
+    ("access-stride-misaligned", "the value of a stride is not checked"),
     ("arithmetic-type-mismatch", "only class, scope, shape and use of the operands are compared, not the types"),
     ("component-int4-memory", "4-bit integers are accepted in memory by themselves"),
-    ("component-microscaling", "the component type is not looked at beyond being a float"),
-    ("component-saturation-target", "what the decoration is on is not checked"),
+    ("component-microscaling", "any float is accepted as the component type"),
+    ("component-saturation-target", "the target of the decoration is not checked"),
     ("convert-bitcast-component", "the shape is compared, the class of the components is not"),
-    ("decode-parameter-coordinates.type", "the element type of the coordinates is not looked at"),
-    ("decode-storage-class", "the storage class of Pointer with a decode function is not looked at"),
-    ("decode-vector-block", "what layouts hold is not followed"),
+    ("decode-parameter-coordinates.type", "the element type of the coordinates is not checked"),
+    ("decode-storage-class", "the storage class of Pointer with a decode function is not checked"),
+    ("decode-vector-block", "the values of layouts are not tracked"),
     ("element-index-out-of-range", "indices are not compared with the number of elements"),
     ("element-index-out-of-range.nv1", "indices are not compared with the number of elements"),
     (
@@ -33,34 +33,34 @@ const EXPLAINED: &[(&str, &str)] = &[
         "kernel",
         "a Scope other than Workgroup and Subgroup is refused in a kernel; that is a rule of Vulkan's (VUID-StandaloneSpirv-Scope-12243), and SPV_KHR_cooperative_matrix has none",
     ),
-    ("load-stride-negative", "the value of a stride is not looked at"),
-    ("memory-aligned-missing", "loads and stores of matrices are left out of this check"),
-    ("move-storage-class", "the storage class of variables of matrices is not looked at in copies"),
+    ("load-stride-negative", "the value of a stride is not checked"),
+    ("memory-aligned-missing", "loads and stores of matrices are exempt from this check"),
+    ("move-storage-class", "the storage class of variables of matrices is not checked in copies"),
     ("muladd-k-mismatch.given", "values of specialization constants can't be given"),
     ("muladd-signed-not-integer", "the bits are not compared with the component types"),
-    ("no-width", "the width of types is checked, which coopcheck leaves to others"),
-    ("nv1-not-allowed.bitcast", "OpBitcast of these matrices is let through"),
+    ("no-width", "the width of types is checked, which coopcheck does not do"),
+    ("nv1-not-allowed.bitcast", "OpBitcast of these matrices is accepted"),
     ("qcom-subarray-start", "the start of a part is not compared with the length of the array"),
     (
         "same-constant",
         "a barrier's scope that is a specialization constant is refused; SPV_KHR_cooperative_matrix lets scopes be any constant instruction (2.16.2)",
     ),
-    ("store-stride-not-positive", "the value of a stride is not looked at"),
-    ("tensor-block-zero", "what layouts hold is not followed"),
+    ("store-stride-not-positive", "the value of a stride is not checked"),
+    ("tensor-block-zero", "the values of layouts are not tracked"),
     ("tensor-clamp-not-constant", "that ClampMode is a constant is not checked"),
     ("tensor-pointer-not-in-array", "that Pointer points into an array is not checked"),
-    ("tensor-span-zero", "what layouts hold is not followed"),
-    ("tensor-span-zero.slice", "what layouts hold is not followed"),
-    ("tensor-store-block", "what layouts hold is not followed"),
+    ("tensor-span-zero", "the values of layouts are not tracked"),
+    ("tensor-span-zero.slice", "the values of layouts are not tracked"),
+    ("tensor-store-block", "the values of layouts are not tracked"),
     ("tensor-variable-storage", "variables of layouts and views are accepted everywhere"),
-    ("tensor-view-dimension-zero", "what views hold is not followed"),
+    ("tensor-view-dimension-zero", "the values of views are not tracked"),
     ("tensor-view-rank-exceeds", "the dimensions of view and layout are not compared"),
-    ("transpose-decoration-target.group", "decorations that come through a group are not looked at"),
+    ("transpose-decoration-target.group", "decorations that come through a group are not checked"),
     ("type-dimension-zero", "rows and columns of 0 are accepted"),
-    ("type-in-block", "the members of blocks are not looked at"),
+    ("type-in-block", "the members of blocks are not checked"),
     ("type-rows-not-constant", "the width of the constant is not checked"),
     ("type-size-of", "OpSizeOf of a matrix is accepted"),
-    ("type-use-unknown", "the value of Use is not looked at"),
+    ("type-use-unknown", "the value of Use is not checked"),
 ];
 
 /// The tool in the folder of fetched tools. Others are of any age, and say other things.
@@ -180,12 +180,12 @@ fn page(
          | neither does | {neither} |\n\
          | only coopcheck does | {} |\n\
          | only spirv-val does | {} |\n\n\
-         Left out, because spirv-val has no part in them: whether a device takes a module (`device-...`), which invocations\n\
-         execute what (`uniformity-...`), what only a run shows (`run-...`), and SPV_INTEL_joint_matrix, whose instructions\n\
-         and operands it can't read.\n\n\
+         Not compared, because spirv-val does not check them: rules about a device (`device-...`), about uniformity\n\
+         (`uniformity-...`) and about a run (`run-...`), and SPV_INTEL_joint_matrix, whose instructions and operands it\n\
+         can't read.\n\n\
          ## What each finds\n\n\
-         Of each family: its rules, those of level error, and the modules that break one of these which both refuse, or only\n\
-         coopcheck.\n\n\
+         For each family: the number of its rules, of those with level error, and of the modules that violate one of these\n\
+         and that both tools reject, or only coopcheck.\n\n\
          | family | rules | errors | both | only coopcheck |\n|---|---|---|---|---|\n",
         ours.len(),
         theirs.len()
@@ -194,7 +194,7 @@ fn page(
         let _ = writeln!(out, "| {name} | {} | {} | {} | {} |", f.rules, f.errors, f.both, f.ours);
     }
     out.push_str(
-        "\n## Only coopcheck\n\nThe sentence is that of the rule; its words and source are in [rules.md](rules.md).\n\n\
+        "\n## Only coopcheck\n\nThe second column is the rule's first sentence; [rules.md](rules.md) has its documentation.\n\n\
          | module | what must hold | source | what spirv-val does |\n|---|---|---|---|\n",
     );
     for (name, rule, why) in ours {

@@ -499,7 +499,7 @@ fn llama(every: bool) -> Option<([usize; 2], Vec<String>)> {
     Some(([done, refused], failures))
 }
 
-/// Why a module is refused for a device.
+/// Returns the reason why a module is refused for a device.
 fn why_not(module: &str, device: &str) -> Option<&'static str> {
     let why = "mesa-lavapipe has no matrices that multiply bf16 by bf16";
     (device == "mesa-lavapipe" && module.contains("bf16")).then_some(why)
@@ -514,7 +514,7 @@ fn llamas_modules_cut_into_tiles_are_valid() {
 }
 
 #[test]
-#[ignore = "minutes: what the other test does, with all that the engine does"]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has a part of the constants"]
 fn llamas_modules_with_all_their_constants_cut_into_tiles_are_valid() {
     let Some((counts, failures)) = llama(true) else { return };
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));

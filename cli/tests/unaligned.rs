@@ -68,7 +68,7 @@ const VARIANTS: [Variant; 13] = [
     Variant { name: "f32", ty: "f32", bytes: 4, ..F16 },
 ];
 
-/// Where the load and the store begin, and how much longer than a line of the matrix their strides are, in elements.
+/// The offsets of the load and the store, and how much longer than a line of the matrix their strides are, in elements.
 type Place = (usize, usize, isize, usize);
 
 /// Aligned; not aligned at all; so that some lines are aligned though neither first element nor stride is; one of both
@@ -226,7 +226,9 @@ fn the_interpreter_says_it_once_and_goes_on() {
     let (_, findings) = interpreted(&F16.module(), &case, Semantics::Spec);
     let kinds: Vec<_> = findings.iter().map(|f| (f.kind, f.count)).collect();
     assert_eq!(kinds, [(FindingKind::Portability, 1); 2], "a load and a store: {findings:?}");
-    assert!(findings.iter().all(|f| f.message.contains("is no multiple of 16: the text leaves that undefined")));
+    assert!(
+        findings.iter().all(|f| f.message.contains("is not a multiple of 16: the specification leaves that undefined"))
+    );
     assert_eq!(interpreted(&F16.module(), &case, Semantics::Nvidia).1, []);
     assert_eq!(interpreted(&F16.module(), &F16.case(PLACES[1], 32), Semantics::Spec).1, []);
     // Plain ones: the pointer of the load, and the stride of the store alone.
@@ -263,7 +265,7 @@ fn count(module: &Module, op: Op) -> usize {
     module.functions.iter().flat_map(|f| f.insts()).filter(|r| module.inst(*r).op == op).count()
 }
 
-/// Where tiles can be loaded as they are if addresses are, a condition chooses once, for the access.
+/// Where tiles can be loaded directly if addresses are aligned, one condition selects the way for the whole access.
 #[test]
 fn one_test_for_each_access_chooses() {
     for (name, bitcasts) in [("f16", 0), ("f16_address", 2), ("f16_shared", 0)] {

@@ -30,6 +30,13 @@ const BLOCK: usize = 128;
 /// The bytes of a result.
 const LENGTH: usize = 32;
 
+/// Returns a hash of byte strings, by which nobody can make others alike: for caches.
+pub fn hash(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = Hasher::new();
+    parts.iter().for_each(|part| hasher.add_field(part));
+    hasher.finish()
+}
+
 /// Hashes bytes that come piece by piece.
 #[derive(Clone)]
 pub(crate) struct Hasher {

@@ -50,9 +50,10 @@ pub use coop_device::{
 #[cfg(feature = "vulkan")]
 pub use coop_device::vulkan::{EnabledFeatures, QueryError};
 pub use device::Device;
+pub use hash::hash;
 pub use options::{Lanes, Limits, MapEntry, PipelineOptions, Specialization, SpecializationError, Target};
 pub use outcome::{Finding, Lowered, Outcome, Refused, Requirements};
-pub use prepared::{Prepared, ReadError};
+pub use prepared::{Prepared, ReadError, pipeline_key};
 pub use promise::Promise;
 
 /// The version of this library.

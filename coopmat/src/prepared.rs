@@ -1,6 +1,6 @@
 //! A module that was read once.
 
-use crate::hash::Hasher;
+use crate::hash::{self, Hasher};
 use crate::{Device, Outcome, PipelineOptions, Specialization, lowering};
 use coop_ir::constant::{Constants, SpecValue};
 use coop_ir::decorate::Decorations;
@@ -99,12 +99,7 @@ impl Prepared {
     /// Returns the key of [`Prepared::for_pipeline`] for caches: the same if the library's build, the module, the device and the
     /// options are.
     pub fn pipeline_key(&self, device: &Device, options: &PipelineOptions) -> [u8; 32] {
-        let mut hasher = Hasher::new();
-        hasher.add_field(crate::BUILD.as_bytes());
-        hasher.add_field(&self.hash());
-        hasher.add_field(&device.hash());
-        hasher.add_field(format!("{options:?}").as_bytes());
-        hasher.finish()
+        pipeline_key(&self.hash(), device, options)
     }
 
     /// Returns the values of all constants of the module, as a pipeline with `given` has them; an error if one does not fit.
@@ -123,6 +118,12 @@ impl Prepared {
         }
         Ok(all)
     }
+}
+
+/// Returns the key of what [`Prepared::for_pipeline`] answers for a module that was not read yet: the same if the library's build,
+/// what tells the module from others, the device and the options are.
+pub fn pipeline_key(module: &[u8; 32], device: &Device, options: &PipelineOptions) -> [u8; 32] {
+    hash::hash(&[crate::BUILD.as_bytes(), module, &device.hash(), format!("{options:?}").as_bytes()])
 }
 
 /// Runs what must not panic; the message if it does.

@@ -294,7 +294,7 @@ fn wrong_bytes_are_errors() {
     for (wrong, says) in [
         (&good[..0], "at least 20 bytes"),
         (&good[..6], "bytes"),
-        (&good[..good.len() - 1], "no multiple of 4"),
+        (&good[..good.len() - 1], "not a multiple of 4"),
         (&good[..good.len() - 4], "inside a function"),
         (&good[1..], "not SPIR-V"),
     ] {

@@ -13,7 +13,7 @@ use crate::interp::{Config, ErrorBound, Interpreted, MulAddMode};
 /// The error bounds of the outputs of a module: how far each may be from the interpreter's.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Bounds {
-    /// By buffer, in the order of the case.
+    /// The bounds of each buffer, in the order of the case.
     buffers: Vec<Vec<ErrorBound>>,
     /// The reason why there are no bounds.
     void: Option<String>,

@@ -1,9 +1,11 @@
 //! Case files: everything that a run needs besides the module.
 //!
+//! `fill` and `reference` belong to this file: a case consists of their types, and they read its buffers.
+//!
 //! A case is TOML. It names the entry point, the specialization, the push constants, the buffers with their initial
 //! contents, and how many workgroups to start; it may say what the module writes. Contents depend on the case alone, so
-//! two modules run with one case see the same bytes. Every buffer that a shader can write is compared; elements that a
-//! module must not touch are checked as well.
+//! two modules run with one case see the same bytes. Every buffer that a shader can write is compared, with the
+//! tolerance `derived` unless the buffer says otherwise; elements that a module must not touch are checked as well.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -147,7 +149,7 @@ impl Number {
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PushPart {
-    /// Where the part starts; without it, where the last one ended, aligned for its type.
+    /// The offset of the part; by default the end of the last one, aligned for its type.
     pub offset: Option<u32>,
     /// The type of `values`.
     #[serde(rename = "type")]
@@ -198,7 +200,7 @@ pub struct Buffer {
     pub seed: Option<u64>,
     /// Elements from one row to the next: with it, differences are shown by row and column.
     pub row_stride: Option<u64>,
-    /// How far two runs may be apart.
+    /// The tolerance between two runs.
     #[serde(default)]
     pub tolerance: Tolerance,
 }
@@ -291,7 +293,7 @@ impl Case {
         if let Some([x, y, z]) = self.local_size
             && x.checked_mul(y).and_then(|xy| xy.checked_mul(z)).is_none_or(|n| n == 0)
         {
-            return Err(Error::case(format!("local-size: {x} x {y} x {z} is no size of a workgroup")));
+            return Err(Error::case(format!("local-size: {x} x {y} x {z} is not a workgroup size")));
         }
         if let Some(size) = self.subgroup_size
             && !(size.is_power_of_two() && size <= Limits::MAX_SUBGROUP_SIZE)
@@ -351,7 +353,7 @@ impl Case {
     pub fn specialization(&self) -> Result<Specialization, Error> {
         let mut specialization = Specialization::new();
         for (key, number) in &self.spec {
-            let id = parse_spec_id(key).ok_or_else(|| Error::case(format!("spec: '{key}' is no SpecId")))?;
+            let id = parse_spec_id(key).ok_or_else(|| Error::case(format!("spec: '{key}' is not a SpecId")))?;
             // Two keys may be two spellings of one number.
             if specialization.get(id).is_some() {
                 return Err(Error::case(format!("spec: SpecId {id} is given twice")));
@@ -535,7 +537,7 @@ mod tests {
             ("workgroups = [1, 0, 1]".into(), "at least one"),
             (with("colour = 1"), "colour"),
             (with(&format!("{buffer}{buffer}")), "two buffers are called A"),
-            (with("spec = { x = 1 }"), "'x' is no SpecId"),
+            (with("spec = { x = 1 }"), "'x' is not a SpecId"),
             (with("push = [{ address = \"B\" }]"), "no buffer is called 'B'"),
             (with("push = [{ offset = 4000000000, values = [1] }]"), "more than there is room for"),
             (with("push = [{}]"), "one of values, address, bytes and local"),

@@ -27,7 +27,7 @@ pub struct Mismatch {
     pub allowed: f64,
 }
 
-/// How two buffers differ beyond the tolerance.
+/// The differences of two buffers beyond the tolerance.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Difference {
     /// The buffer.

@@ -127,10 +127,10 @@ impl Fill {
             }
             Fill::With(With::SmallInts(low, high)) if low > high => fail(format!("small-ints: {low} is above {high}")),
             Fill::With(With::HalfIntegers(low, high)) if !half_bounds(*low, *high) => {
-                fail(format!("half-integers: {low} to {high} is no range of halves"))
+                fail(format!("half-integers: {low} to {high} is not a range of halves"))
             }
             Fill::With(With::Uniform(low, high)) if !(low <= high && (high - low).is_finite()) => {
-                fail(format!("uniform: {low} to {high} is no range"))
+                fail(format!("uniform: {low} to {high} is not a range"))
             }
             Fill::With(With::Causal(0, _)) => fail("causal: rows have no elements".into()),
             Fill::With(With::Constant(number)) => number.value().map(|_| ()),

@@ -8,9 +8,9 @@ use coop_device::ComponentType;
 /// One element of a buffer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Value {
-    /// Of an integer type.
+    /// A value of an integer type.
     Int(i128),
-    /// Of a float type.
+    /// A value of a float type.
     Float(f64),
 }
 

@@ -286,7 +286,7 @@ fn kernel_named(module: &Module, name: Option<&str>) -> Result<EntryPoint, Error
     kernels.retain(|entry| entry.model == ExecutionModel::Kernel);
     let names: Vec<String> = kernels.iter().map(|entry| format!("'{}'", entry.name)).collect();
     match name {
-        _ if kernels.is_empty() => Err(Error::module("there is no kernel: OpenCL runs no shaders")),
+        _ if kernels.is_empty() => Err(Error::module("the module has no kernel: OpenCL does not run shaders")),
         None if kernels.len() > 1 => {
             Err(Error::case(format!("the module has several kernels, say which: {}", names.join(", "))))
         }

@@ -73,7 +73,7 @@ pub fn as_nv2<'m>(module: &'m Module, specialization: &Specialization) -> Result
     Ok(Cow::Owned(speller.m))
 }
 
-/// From 1.4 on entry points list every variable that they use.
+/// Raises the version. From 1.4 on, entry points list every variable that they use.
 fn raise_version(m: &mut Module) -> Result<(), String> {
     if m.header.version < 0x0001_0400 {
         if m.globals_with(Op::Decorate).any(|r| m.inst(r).enumerant(1) == Some(Decoration::BufferBlock)) {
@@ -153,7 +153,7 @@ impl Speller {
     fn conversion(&mut self, r: InstRef, inst: &Inst, to: CoopMat, out: &mut Vec<InstRef>) -> Result<(), String> {
         let from = inst.id(0).and_then(|id| coop_mat(&self.m, self.m.type_of(id)?));
         let (Some(from), Some(result), Some(value)) = (from, inst.result, inst.id(0)) else {
-            return Err(format!("{} of no matrix", inst.op));
+            return Err(format!("the first operand of {} is not a matrix", inst.op));
         };
         let uses = [from, to].map(|ty| self.view(ty).use_.value());
         let turned = self.turned.contains(&result);

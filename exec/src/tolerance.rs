@@ -1,4 +1,4 @@
-//! How far two buffers may be apart.
+//! The tolerances of comparisons of buffers.
 //!
 //! In every class of tolerance a NaN equals any other NaN and nothing else, and an infinity equals itself only. `exact` tells
 //! zeros of different signs apart; the others do not. `derived`, the default, allows each element as much as
@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// How far two buffers may be apart.
+/// The tolerances of comparisons of buffers.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(try_from = "Written")]
 pub enum Tolerance {

@@ -1,5 +1,7 @@
 //! Runs a module on a Vulkan device, without any window.
 //!
+//! The files of this folder are parts of one executor: they share its physical device, its logical device and `check`.
+//!
 //! [`Vulkan`] holds the loader and an instance, with the Khronos validation layer when that is installed: its messages
 //! are part of every outcome and every error. A run makes a logical device with just the features that the module
 //! needs, buffers in device memory and a pipeline, and waits for the dispatch up to a time limit. An executor that is
@@ -68,7 +70,7 @@ pub struct Spent {
     pub buffers: Duration,
     /// Making pipelines, which is where most drivers compile.
     pub pipelines: Duration,
-    /// From submission to the end of the dispatch.
+    /// Running, from submission to the end of the dispatch.
     pub dispatches: Duration,
 }
 

@@ -30,7 +30,7 @@ const WRONG: [(&str, &str, Wrong); 10] = [
     ("drivers/tiles-and-reduction.spvasm", "drivers/tiles-and-reduction.toml", Wrong::Differs),
 ];
 
-/// Which of them a process is for.
+/// The environment variable that names the module for a process.
 const ONE: &str = "COOP_TEST_ONE";
 /// The exit status of such a process where results differ.
 const DIFFERENT: i32 = 3;

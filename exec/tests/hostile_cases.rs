@@ -112,7 +112,7 @@ const NUMBERS: &[&str] = &[
 /// A case with more is not run here.
 const MOST_BYTES: u64 = 32 << 20;
 
-/// Where the numbers are that are values.
+/// Returns the ranges of the numbers that are values.
 fn numbers(text: &str) -> Vec<(usize, usize)> {
     let bytes = text.as_bytes();
     let (mut out, mut at, mut quoted) = (Vec::new(), 0, false);

@@ -51,7 +51,7 @@ fn reductions_of_workgroup_matrices() {
     check_reduce("reduce.workgroup.spv", &[(0, 32), (1, 16), (2, 8), (3, 32), (4, 128)], [32, 16, 8, 32]);
 }
 
-/// Where a coordinate reads, by clamp mode; `None`: out of bounds.
+/// Returns the coordinate that is read, by clamp mode; `None` if out of bounds.
 fn clamped(mode: i64, at: i64, extent: i64) -> Option<i64> {
     if (0..extent).contains(&at) {
         return Some(at);

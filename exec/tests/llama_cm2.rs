@@ -114,7 +114,7 @@ fn some_cases() {
 }
 
 #[test]
-#[ignore = "a minute in a debug build: every case, every variant"]
+#[ignore = "scripts/test.sh long runs it: every case and variant, a minute in a debug build"]
 fn all_cases() {
     assert!(run(|_, _| true) >= 100);
 }
@@ -183,6 +183,6 @@ vulkan_test!(Lavapipe, fn tables_are_those_of_a_scalar_module(device) {
     assert!(compare_with_scalar(device, &|module| module.contains("iq2_xs")) >= 1);
 });
 
-vulkan_test!(#[ignore = "lavapipe compiles seven large modules"] Lavapipe, fn tables_are_those_of_the_scalar_modules(device) {
+vulkan_test!(#[ignore = "scripts/test.sh long runs it: lavapipe compiles seven large modules"] Lavapipe, fn tables_are_those_of_the_scalar_modules(device) {
     assert!(compare_with_scalar(device, &|_| true) >= 7);
 });

@@ -35,8 +35,10 @@ pub mod needs;
 pub mod pointers;
 pub mod rewrite;
 mod section;
+#[cfg(feature = "text")]
 pub mod source;
 pub mod spv;
+#[cfg(feature = "text")]
 pub mod text;
 pub mod types;
 pub mod uses;

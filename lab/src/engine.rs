@@ -29,7 +29,7 @@ pub fn list(shaders: &Path, choice: Choice) -> List {
     let mut list = List { figure: Vec::new(), folder: shaders.to_owned(), cases: BTreeMap::new() };
     for format in FORMATS {
         let shapes: &[[u32; 3]] = if choice.small {
-            &[[256, 128, 512]]
+            &[[128, 128, 256]]
         } else {
             &[[4096, 512, 14336], [4096, 32, 14336], [4096, 64, 14336], [4096, 128, 14336], [2048, 2048, 2048]]
         };
@@ -38,9 +38,11 @@ pub fn list(shaders: &Path, choice: Choice) -> List {
         }
     }
     for (head, k, v, mask) in ATTENTIONS {
-        let shapes: &[[u32; 2]] = if choice.small { &[[128, 256]] } else { &[[512, 7680], [512, 1024], [32, 7680]] };
+        let shapes: &[[u32; 2]] = if choice.small { &[[64, 128]] } else { &[[512, 7680], [512, 1024], [32, 7680]] };
         for [rows, kv] in shapes {
-            attention(&mut list, choice, &Attention { head: *head, rows: *rows, kv: *kv, k: *k, v: *v, mask: *mask });
+            let heads = if choice.small { [2, 1] } else { [32, 8] };
+            let one = Attention { head: *head, rows: *rows, kv: *kv, k: *k, v: *v, mask: *mask, heads };
+            attention(&mut list, choice, &one);
         }
     }
     list
@@ -274,10 +276,9 @@ struct Attention {
     k: Format,
     v: Format,
     mask: bool,
+    /// Heads of Q, and how many of K and V they share.
+    heads: [u32; 2],
 }
-
-/// Heads of Q, and how many of K and V they share.
-const HEADS: [u32; 2] = [32, 8];
 
 fn attention(list: &mut List, choice: Choice, a: &Attention) {
     let strides = [a.k, a.v].map(|f| a.head / f.block[0]);
@@ -319,7 +320,7 @@ fn attention(list: &mut List, choice: Choice, a: &Attention) {
             a.k.block[1],
             a.v.block[1],
         ];
-        let groups = a.rows.div_ceil(rows) * HEADS[0];
+        let groups = a.rows.div_ceil(rows) * a.heads[0];
         let mut splits = if groups < 2 * choice.cores { 2 * choice.cores / groups } else { 1 };
         let part = if splits > 1 { (a.kv / splits).max(1).next_multiple_of(columns) } else { a.kv };
         splits = a.kv.div_ceil(part);
@@ -344,21 +345,20 @@ fn attention(list: &mut List, choice: Choice, a: &Attention) {
     let (khr, scalar) = (contender(Kind::Subgroup), contender(Kind::Scalar));
     let mask = if a.mask { ", mask" } else { "" };
     let name = format!("attention {} {}/{}{mask}, {} of {}", a.head, a.k.name, a.v.name, a.rows, a.kv);
-    push(list, name, [a.rows, HEADS[0], 1], nv2, khr, scalar);
+    push(list, name, [a.rows, a.heads[0], 1], nv2, khr, scalar);
 }
 
 fn attention_case(a: &Attention, splits: u32, part: u32) -> String {
-    let Attention { head, rows, kv, k, v, mask } = a;
-    let [heads, shared] = HEADS;
+    let Attention { head, rows, kv, k, v, mask, heads: [heads, shared] } = *a;
     let q = [head * rows * 4, head * rows * heads * 4];
     let stride = |f: &Format| {
         let row = head / f.block[0];
         [row, row * f.block[1] * kv, row * f.block[1] * kv * shared]
     };
-    let ([k0, k1, k2], [v0, v1, v2]) = (stride(k), stride(v));
-    let masked = if *mask { *rows } else { 0 };
-    let all = |n: u32| u64::from(n) * u64::from(*head);
-    let scale = 1.0 / f64::from(*head).sqrt();
+    let ([k0, k1, k2], [v0, v1, v2]) = (stride(&k), stride(&v));
+    let masked = if mask { rows } else { 0 };
+    let all = |n: u32| u64::from(n) * u64::from(head);
+    let scale = 1.0 / f64::from(head).sqrt();
     let mut text = format!(
         "workgroups = [1, 1, 1]\nseed = 1\npush = [\n\
          {{ values = [{rows}, {kv}, {heads}, {rows}, 1, {heads}, 1, {shared}, 1, {shared}, 1, {masked}, 1, 1, \
@@ -367,16 +367,16 @@ fn attention_case(a: &Attention, splits: u32, part: u32) -> String {
          {{ type = \"f32\", values = [1.0, 1.0] }},\n{{ values = [1, {part}, {splits}] }},\n]\noperations = {}\n",
         q[0],
         q[1],
-        4 * all(*rows) * u64::from(*kv) * u64::from(heads)
+        4 * all(rows) * u64::from(kv) * u64::from(heads)
     );
-    let values = all(*rows) * u64::from(heads);
+    let values = all(rows) * u64::from(heads);
     let _ = write!(
         text,
         "[[buffer]]\nname = \"Q\"\nbinding = 0\ntype = \"f32\"\ncount = {values}\nfill = {{ uniform = [-0.125, 0.125] }}\n"
     );
-    text += &k.buffer("K", 1, all(*kv) * u64::from(shared));
-    text += &v.buffer("V", 2, all(*kv) * u64::from(shared));
-    let mask = if *mask { u64::from(*rows) * u64::from(*kv) } else { 8 };
+    text += &k.buffer("K", 1, all(kv) * u64::from(shared));
+    text += &v.buffer("V", 2, all(kv) * u64::from(shared));
+    let mask = if mask { u64::from(rows) * u64::from(kv) } else { 8 };
     // Each part has its result, and of each row what it was scaled by and its sum.
     let results = if splits > 1 { u64::from(splits) * (values + 2 * u64::from(rows * heads)) } else { values };
     for (name, binding, ty, count) in [("mask", 3, "f16", mask), ("sinks", 4, "f32", 4), ("summary", 6, "u32", 4)] {
@@ -397,8 +397,8 @@ fn attention_case(a: &Attention, splits: u32, part: u32) -> String {
             text,
             "[[expect]]\nattention = {{ q = \"Q\", k = \"K\", v = \"V\", o = \"O\", n = {rows}, kv = {kv}, head = {head}, \
              heads = {heads}, kv-heads = {shared}, scale = {scale}, rows-first = true{}{} }}\n",
-            format("k", k),
-            format("v", v)
+            format("k", &k),
+            format("v", &v)
         );
     }
     text

@@ -18,7 +18,7 @@ use coop_exec::error::Error;
 pub struct List {
     /// The computations.
     pub figure: Vec<Figure>,
-    /// Where the files are that the list names.
+    /// The folder of the files that the list names.
     #[serde(skip)]
     pub folder: PathBuf,
     /// Cases that are in no file, by the path that names them.
@@ -41,10 +41,10 @@ pub struct Figure {
     /// The modules that the lowerings start from, if not from that one: what the device itself can't run, they can.
     #[serde(default)]
     pub lowered: Vec<PathBuf>,
-    /// How the module is specialised for lowering to subgroup matrices, if not as it runs itself.
+    /// The specialization for lowering to subgroup matrices, if different from that of the module itself.
     #[serde(default)]
     pub lowered_khr: Vec<Try>,
-    /// How the module is specialised for lowering to code without matrices, if not as it runs itself.
+    /// The specialization for lowering to code without matrices, if different from that of the module itself.
     #[serde(default)]
     pub lowered_scalar: Vec<Try>,
     /// The hand-written module with subgroup matrices.
@@ -76,7 +76,7 @@ pub struct Contender {
 pub struct Try {
     /// Values of the constants with the SpecIds 0, 1, 2 and so on.
     pub spec: Vec<Number>,
-    /// How much of the grid a workgroup does.
+    /// The part of the grid that a workgroup computes.
     pub tile: [u32; 3],
 }
 

@@ -40,7 +40,7 @@ pub enum Kept {
     Varies,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Ended {
     /// With these buffers.
@@ -136,8 +136,8 @@ pub fn keep(case: &Case, first: &Outcome, second: &Outcome) -> Result<Vec<(Strin
     Ok(kept)
 }
 
-/// How a run differs from what was kept of another of the same case. What varied there is free here. Bounds
-/// come with the number of sides that are not the interpreter's.
+/// Returns the differences of a run from the recording of another of the same case. Values that varied in the recording
+/// are free. Bounds come with the number of sides that are not the interpreter's.
 pub fn differences(
     case: &Case,
     kept: &[(String, Kept)],
@@ -230,7 +230,7 @@ impl Recording {
                 "driver" => recording.driver = value.into(),
                 "module" => recording.module = hex()?,
                 "run" => {
-                    let (case, variant) = value.split_once(' ').ok_or_else(|| bad(format!("'{line}' is no run")))?;
+                    let (case, variant) = value.split_once(' ').ok_or_else(|| bad(format!("'{line}' is not a run")))?;
                     let variant = Some(variant.to_string()).filter(|variant| variant != "-");
                     recording.runs.push(Run { case: case.into(), variant, inputs: 0, ended: Ended::Ran(Vec::new()) });
                 }
@@ -296,7 +296,8 @@ impl Known {
         toml::from_str(&text).map_err(|error| Error::case(format!("{}: {error}", path.display())))
     }
 
-    /// Why a run differs from the device, if that is known. `observed`: whether it follows what was observed.
+    /// Returns the known reason why a run differs from the device. `observed` is true if the run follows observed
+    /// behavior.
     pub fn why(&self, module: &str, run: &Run, observed: bool) -> Option<&str> {
         let name = format!("{module}: {run}");
         let observed = self.observed.get(&name).filter(|_| !observed);

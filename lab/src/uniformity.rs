@@ -26,7 +26,7 @@ use coop_uniformity::{Analysis, Analyzer, Aspect, Assumption, BranchChoice, Opti
 use data::{Data, Inputs, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How much was done.
+/// The counts of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Modules.
@@ -37,36 +37,36 @@ pub struct Tally {
     pub cut_short: u64,
     /// Instructions that must be executed together, in all modules and with all subgroup sizes.
     pub checked: u64,
-    /// Of these, called uniform.
+    /// The number of these that the analysis calls uniform.
     pub uniform: u64,
-    /// Of these, under an assumption.
+    /// The number of these that are uniform under an assumption.
     pub assumed: u64,
-    /// Of these, perhaps not uniform.
+    /// The number of these that may not be uniform.
     pub doubted: u64,
-    /// Of these, shown not to be uniform.
+    /// The number of these that are proved not to be uniform.
     pub shown: u64,
-    /// Of those that are doubted, seen not to be uniform in some run.
+    /// The number of the doubted ones that some run showed not to be uniform.
     pub doubted_seen: u64,
-    /// Of those that are shown, seen so in some run.
+    /// The number of the proved ones that some run showed.
     pub shown_seen: u64,
-    /// Of the others, seen so where the branches around it are decided by data.
+    /// The number of the others that a run showed with branches around them decided by data.
     pub shown_freed: u64,
-    /// Of the others, seen so in a run that had other undefined behaviour before.
+    /// The number of the others that a run showed after other undefined behavior.
     pub shown_behind: u64,
-    /// Those that no run has reached but behind other undefined behaviour, if at all.
+    /// The proved ones that no run reached, except after other undefined behavior.
     pub open: Vec<Open>,
 }
 
 /// An error that no run has confirmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// Of the module.
+    /// The seed of the module.
     pub seed: u64,
-    /// Of subgroups.
+    /// The subgroup size.
     pub size: u32,
     /// The instruction.
     pub at: InstRef,
-    /// Which operand of it differs, if it is one.
+    /// The operand that differs, if one does.
     pub operand: Option<u32>,
     /// The branch that decides, or where the operand comes from.
     pub deciding: Option<InstRef>,
@@ -148,7 +148,7 @@ pub fn try_entropy(entropy: &[u8], constructs: Constructs, seed: u64, tally: &mu
                 seed: seed.wrapping_mul(MORE_RUNS) + round,
                 kind: if round < RUNS { Kind::Small } else { Kind::Wide },
             };
-            let as_given = How::new(way(&made, size, seed, round));
+            let as_given = How::new(size_and_reconvergence(&made, size, seed, round));
             run(&made, as_given, &data.inputs(), &said, &mut seen, tally)?;
             if constructs == Constructs::All && round == 0 {
                 // What is said without an assumption holds whatever the constant is.
@@ -180,8 +180,8 @@ pub fn try_entropy(entropy: &[u8], constructs: Constructs, seed: u64, tally: &mu
     Ok(())
 }
 
-/// How invocations that parted meet, in one run.
-fn way(made: &Diverging, size: u32, seed: u64, round: u64) -> (u32, Reconvergence) {
+/// Returns the subgroup size and the kind of reconvergence of one run.
+fn size_and_reconvergence(made: &Diverging, size: u32, seed: u64, round: u64) -> (u32, Reconvergence) {
     let early = made.meets_early || round.is_multiple_of(2);
     (size, if early { Reconvergence::Early } else { Reconvergence::Promised(seed ^ round) })
 }
@@ -278,7 +278,7 @@ type Key = (InstRef, Option<u32>);
 struct Seen {
     /// Not to be uniform, by the module.
     here: BTreeSet<Key>,
-    /// The same, but other undefined behaviour came before.
+    /// Those that were seen after other undefined behavior.
     behind: BTreeSet<Key>,
 }
 
@@ -289,7 +289,7 @@ struct Said<'m> {
     doubts: BTreeMap<Key, Option<Witness>>,
     /// The branches that decide.
     deciding: BTreeMap<Key, InstRef>,
-    /// How each comes to happen.
+    /// The path that leads to each.
     ways: BTreeMap<Key, &'m Path>,
     /// The instructions of functions that are called from one place at most.
     once: BTreeSet<InstRef>,
@@ -402,7 +402,7 @@ fn called_once(module: &Module) -> BTreeSet<InstRef> {
     (0..module.functions.len()).filter(|f| once(*f)).flat_map(insts).collect()
 }
 
-/// How a module is run.
+/// The parameters of a run.
 #[derive(Clone, Copy)]
 struct How {
     size: u32,

@@ -219,7 +219,7 @@ fn texts_that_are_no_assembly() {
         ("OpName x \"name\"", "1:8", "expected an id, found `x`"),
         ("OpMemberName %1 -1 \"x\"", "1:17", "`-1` is negative"),
         ("%1 = OpTypeFloat 32 %2 = OpConstant %1 x", "1:40", "`x` is not a floating-point number"),
-        ("%2 = OpConstant %1 5", "1:20", "no number type that is declared further up"),
+        ("%2 = OpConstant %1 5", "1:20", "not a number type that is declared further up"),
         ("OpLoad", "1:1", "OpLoad has a result"),
         ("%1 = OpLoad %2 %3 Aligned", "1:26", "must follow"),
         ("%1 = OpLoad %2 %3 Aligned|Bogus 4", "1:19", "no MemoryAccess `Bogus`"),

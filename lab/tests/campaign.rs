@@ -266,7 +266,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "takes minutes"]
+    #[ignore = "scripts/test.sh long runs it: lavapipe compiles for minutes"]
     Lavapipe,
     fn slow_dialects_run_as_expected_lowered(device) {
         run_found(found("dialects").into_iter().filter(|f| f.slow).collect(), Some(device), 1);
@@ -291,7 +291,7 @@ vulkan_test!(
     }
 );
 
-/// Why a module of maintenance1 has no spelling with SPV_NV_cooperative_matrix2.
+/// The reasons why a module of maintenance1 can't be rewritten for SPV_NV_cooperative_matrix2.
 const NO_WORDS: [&str; 4] = [
     "a conversion of a factor to an accumulator",
     "a transposition to a factor A",

@@ -34,7 +34,7 @@ fn seeds() -> Vec<Vec<u32>> {
     seeds
 }
 
-/// Where the instructions begin.
+/// Returns the offsets of the instructions.
 fn starts(words: &[u32]) -> Vec<usize> {
     let mut at = 5;
     let mut out = Vec::new();

@@ -83,7 +83,7 @@ fn diverging_modules_are_valid() {
     }
 }
 
-/// How many of 200 modules have what; they are validated.
+/// Counts the constructs of 200 modules, which are validated.
 fn diverging(constructs: Constructs, tool: Option<&Path>) -> BTreeMap<&'static str, u32> {
     let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
     for seed in 0..200 {

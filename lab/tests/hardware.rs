@@ -119,7 +119,8 @@ fn lowered_in_the_interpreter() {
     assert!(ran >= 120, "{ran} runs, {refused} refused");
 }
 
-/// Where texts and the device differ, `--semantics` chooses: in the interpreter, and in what either lowering makes.
+/// `--semantics` selects between the specification and the device where they differ: in the interpreter, and in both
+/// lowerings.
 #[test]
 fn semantics_choose_between_the_text_and_the_device() {
     let h100 = Profile::builtin("nvidia-h100").expect("built in");

@@ -201,7 +201,7 @@ fn on_lavapipe(device: &VulkanExecutor<'_>, all: bool) {
 vulkan_test!(Lavapipe, fn as_lavapipe_does(device) { on_lavapipe(device, false) });
 
 vulkan_test!(
-    #[ignore = "some minutes"]
+    #[ignore = "scripts/test.sh long runs it: all variants, some minutes"]
     Lavapipe,
     fn as_lavapipe_does_in_all_variants(device) { on_lavapipe(device, true) }
 );

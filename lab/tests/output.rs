@@ -36,7 +36,7 @@ struct Way<'a> {
     profile: &'a Profile,
 }
 
-/// How many were lowered.
+/// The number of lowered modules.
 #[derive(Default)]
 struct Count(AtomicUsize);
 

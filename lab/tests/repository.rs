@@ -132,6 +132,29 @@ fn with_unsafe(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Every test belongs to a tier of `scripts/test.sh`: an ignored one says that `test.sh long` runs it.
+#[test]
+fn ignored_tests_say_which_tier_runs_them() {
+    let listed = Command::new("git").args(["ls-files", "*.rs"]).current_dir(root()).output().expect("git runs");
+    let files = String::from_utf8(listed.stdout).expect("UTF-8");
+    let mut reasons = 0;
+    for file in files.lines().filter(|f| root().join(f).exists()) {
+        let text = read(file);
+        // Not the strings in this test.
+        for (at, _) in text.match_indices("#[ignore").filter(|(at, _)| !text[..*at].ends_with('"')) {
+            let attribute = text[at..].lines().next().unwrap_or_default();
+            let line = text[..at].lines().count();
+            assert!(
+                attribute.contains("\"scripts/test.sh long runs it: "),
+                "{file}:{line}: {attribute} does not name its tier"
+            );
+            reasons += 1;
+        }
+    }
+    assert!(reasons > 0);
+    assert!(read("scripts/test.sh").contains("--run-ignored only"));
+}
+
 /// The lines of a file, as [`lines`] counts them.
 fn lines_of(path: &Path) -> [usize; 2] {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -169,7 +192,7 @@ fn builds(package: &str, features: &[&str], most_crates: usize, most_lines: usiz
     let by_name: BTreeMap<&str, &Value> = packages.iter().map(|p| (p["name"].as_str().expect("a name"), p)).collect();
     let cargo = std::env::var("CARGO").unwrap_or("cargo".into());
     let output = Command::new(cargo)
-        .args(["tree", "--locked", "-p", package, "-e", "normal,build", "--prefix", "none", "-f", "{p}"])
+        .args(["tree", "--locked", "-p", package, "-e", "normal,build", "--prefix", "none", "-f", "{p} {f}"])
         .args(features)
         .current_dir(root())
         .output()
@@ -185,7 +208,11 @@ fn builds(package: &str, features: &[&str], most_crates: usize, most_lines: usiz
     let tables = sum(["ir/src/grammar", "ir/src/spv"].map(|f| lines(&root().join(f))).to_vec());
     let tables = [tables[0] - questions[0], tables[1] - questions[1]];
     let all = sum(folders.map(|f| lines(&f)).collect());
-    let (lines, code) = (all[0] - tables[0], all[1] - tables[1]);
+    // Behind a feature of coop-ir.
+    let has_text = text.lines().any(|l| l.starts_with("coop-ir ") && l.ends_with(" text"));
+    let source = lines_of(&root().join("ir/src/source.rs"));
+    let assembly = if has_text { [0; 2] } else { sum(vec![lines(&root().join("ir/src/text")), source]) };
+    let [lines, code] = [0, 1].map(|at| all[at] - tables[at] - assembly[at]);
     eprintln!(
         "{package}: an engine builds {} crates and {code} lines of ours ({lines} with comments and tests), and {} of tables",
         crates.len(),

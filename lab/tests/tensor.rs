@@ -143,7 +143,7 @@ fn generated_tensor_accesses_element_by_element() {
 }
 
 #[test]
-#[ignore = "minutes: what the other test does, at length"]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has a part of the seeds"]
 fn many_generated_tensor_accesses_element_by_element() {
     let (done, failures) = generated(1000..4000);
     assert!(done > 500, "only {done} modules with tensors");
@@ -218,7 +218,7 @@ fn llama_tensor_accesses_are_valid() {
 }
 
 #[test]
-#[ignore = "minutes: what the other test does, for every module"]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has a seventh of the modules"]
 fn all_llama_tensor_accesses_are_valid() {
     [1, 4, 8].into_iter().for_each(|runs| llama_is_valid(1, runs));
 }

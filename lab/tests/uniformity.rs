@@ -18,7 +18,7 @@ mod cli_uniformity {
     use coop_ir::decorate::Decorations;
     use coop_ir::{InstRef, Op};
 
-    /// Where the interpreter saw something that is not uniform.
+    /// The instructions that the interpreter saw to be not uniform.
     pub(crate) type Found = std::collections::BTreeSet<InstRef>;
 
     /// Runs a test file with some inputs; `value` makes the words of buffers and push constants.

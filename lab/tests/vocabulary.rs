@@ -46,7 +46,7 @@ fn code(name: &str) -> Vec<(PathBuf, String)> {
     paths.iter().map(|p| (p.clone(), code(p))).collect()
 }
 
-/// How often a method is called with a number that is written out.
+/// Returns the number of calls of a method with a literal number.
 fn calls_with_a_number(code: &str, method: &str) -> usize {
     let number =
         |rest: &str| rest.split_once(')').is_some_and(|(n, _)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));

@@ -9,6 +9,7 @@ use ash::vk;
 use coop_device::vulkan::{EnabledFeatures, structs};
 use coop_device::{ApiVersion, Feature, Profile};
 
+use crate::cache::Answers;
 use crate::chain::Copy;
 use crate::ffi::{self, DeviceLink};
 use crate::instance::{Instance, Key, Loaded, Physical, instance_of};
@@ -30,6 +31,8 @@ pub(crate) struct Active {
     /// The device with what the driver was made to enable.
     pub(crate) target: coopmat::Device,
     pub(crate) modules: Modules,
+    /// What is known of pipelines.
+    pub(crate) answers: Answers,
     /// Pipelines so far, for names in the log and of dumps.
     pub(crate) pipelines: AtomicU64,
 }
@@ -157,7 +160,7 @@ pub(crate) unsafe extern "system" fn destroy_device(device: vk::Device, allocato
 impl Active {
     fn new(changed: &Changed<'_>, known: &Physical) -> Active {
         let target = coopmat::Device::from_profile(known.profile.restricted_to(&changed.enabled));
-        Active { target, modules: Modules::default(), pipelines: AtomicU64::new(0) }
+        Active { target, modules: Modules::default(), answers: Answers::default(), pipelines: AtomicU64::new(0) }
     }
 }
 

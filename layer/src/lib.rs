@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 mod additions;
+mod cache;
 mod chain;
 mod device;
 mod ffi;

@@ -8,6 +8,7 @@ use coop_device::{Feature, Profile, Requirement, capability_requirement};
 use coop_ir::spv::Capability;
 use coopmat::Prepared;
 
+use crate::cache::Key;
 use crate::device::{Device, device_of};
 use crate::instance::Loaded;
 use crate::log;
@@ -17,6 +18,8 @@ pub(crate) struct Kept {
     pub(crate) words: Vec<u32>,
     /// The module, read when the first pipeline is made of it.
     pub(crate) prepared: OnceLock<Result<Prepared, String>>,
+    /// What tells it from others.
+    pub(crate) hash: OnceLock<Key>,
 }
 
 /// The modules of a device that are kept, by the handle of what stands in for them.
@@ -31,6 +34,8 @@ impl Modules {
 
     fn insert(&self, module: vk::ShaderModule, words: Vec<u32>) {
         let kept = Arc::new(Kept::new(words));
+        // Now, so that pipelines need not wait for it.
+        kept.hash();
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(module, kept);
     }
 

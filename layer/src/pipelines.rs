@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ash::vk;
 
+use crate::cache::Replacement;
 use crate::chain::{Copy, find};
 use crate::device::{Active, Device, device_of};
 use crate::instance::Loaded;
@@ -235,7 +236,7 @@ pub(crate) unsafe extern "system" fn create_shaders(
 struct Objects<'a> {
     infos: Vec<vk::ShaderCreateInfoEXT<'a>>,
     /// What the infos point to.
-    words: Vec<Vec<u32>>,
+    words: Vec<Arc<Replacement>>,
     chains: Vec<Copy>,
 }
 
@@ -270,28 +271,28 @@ impl<'a> Objects<'a> {
             match unsafe { answer(device, active, &source) } {
                 Answer::Native => {}
                 Answer::Refused => return None,
-                Answer::Lowered(lowered) => objects.change(index, *lowered),
+                Answer::Lowered(lowered) => objects.change(index, lowered),
             }
         }
         Some(objects)
     }
 
-    fn change(&mut self, index: usize, lowered: coopmat::Lowered) {
+    fn change(&mut self, index: usize, lowered: Arc<Replacement>) {
         let info = &mut self.infos[index];
         let size_type = crate::ffi::s_type::<vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo<'_>>();
         // SAFETY: the application's chain is alive.
         let mut chain = unsafe { Copy::new(info.p_next, |s_type| s_type == size_type) };
-        if let Some(size) = lowered.requirements.subgroup_size {
+        if let Some(size) = lowered.subgroup_size {
             chain.push(size_type, &[size]);
             info.flags &= !vk::ShaderCreateFlagsEXT::ALLOW_VARYING_SUBGROUP_SIZE;
         }
-        if lowered.requirements.full_subgroups {
+        if lowered.full_subgroups {
             info.flags |= vk::ShaderCreateFlagsEXT::REQUIRE_FULL_SUBGROUPS;
         }
         info.p_next = chain.head();
         info.code_size = lowered.words.len() * 4;
         info.p_code = lowered.words.as_ptr().cast();
-        self.words.push(lowered.words);
+        self.words.push(lowered);
         self.chains.push(chain);
     }
 }

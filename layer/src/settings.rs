@@ -1,16 +1,19 @@
 //! What a user sets, by `VK_EXT_layer_settings` or by environment variables.
 //!
-//! A setting `name` is the variable `COOPMAT_NAME`; an application's own word comes first, then the variable. Programs that run with
-//! more rights than their user listen to no variable.
+//! A setting `name` is the variable `COOPMAT_NAME`, and `coopmat_fallback.name` in `vk_layer_settings.txt`; an application's own word
+//! comes first, then the variable, then the file. Programs that run with more rights than their user listen to no variable, read no
+//! such file and keep nothing in files.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ash::vk;
 use coopmat::{Lanes, Target};
 
 use crate::additions::Group;
+use crate::cache::{self, Folder};
 use crate::log::{self, Level};
 
 /// The layer's name, as the loader and settings know it.
@@ -33,6 +36,12 @@ pub(crate) struct Settings {
     pub(crate) check_rules: bool,
     /// True if elements outside of tensors read as zero where layouts leave them undefined.
     pub(crate) undefined_as_zero: bool,
+    /// The folder that was named for it.
+    cache_folder: Option<PathBuf>,
+    /// The megabytes that the folder may have.
+    cache_mb: u64,
+    /// Where what lowerings came to is kept for other processes.
+    pub(crate) cache: Option<Arc<Folder>>,
     /// How long a lowering may take.
     pub(crate) time_limit: Duration,
     /// The most instructions that a lowering makes: about a hundred bytes each. Without it, the library's own limit.
@@ -55,6 +64,9 @@ impl Default for Settings {
             always_lower: false,
             check_rules: true,
             undefined_as_zero: true,
+            cache_folder: None,
+            cache_mb: 256,
+            cache: None,
             time_limit: Duration::from_secs(10),
             max_instructions: None,
             max_words: 4 << 20,
@@ -73,6 +85,8 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("always_lower", "1 to lower modules that the device runs too"),
     ("check_rules", "0 to lower modules that break rules of cooperative matrices"),
     ("undefined_as_zero", "0 to leave elements outside of tensors undefined where layouts do"),
+    ("cache_dir", "a folder to keep lowered modules in"),
+    ("cache_mb", "megabytes that the folder may have, 0 for none"),
     ("time_limit_ms", "milliseconds that lowering a pipeline may take"),
     ("max_instructions", "instructions that the lowering of a pipeline may make"),
     ("max_words", "words of the largest module that is lowered"),
@@ -92,9 +106,13 @@ impl Settings {
         // SAFETY: the caller's promise.
         let own = unsafe { from_chain(chain) };
         let listen = !is_privileged();
+        let file = if listen { settings_file().and_then(|path| std::fs::read_to_string(path).ok()) } else { None };
+        let file = file.map_or_else(Vec::new, |text| from_file(&text));
+        let among =
+            |all: &[(String, String)], name: &str| all.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
         let get = |name: &str| {
-            let said = own.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
-            said.or_else(|| listen.then(|| std::env::var(format!("COOPMAT_{}", name.to_uppercase())).ok()).flatten())
+            let variable = || listen.then(|| std::env::var(format!("COOPMAT_{}", name.to_uppercase())).ok()).flatten();
+            among(&own, name).or_else(variable).or_else(|| among(&file, name))
         };
         let level = get("log").map(|text| Level::parse(&text).unwrap_or(Level::Info)).unwrap_or(Level::Error);
         let file = get("log_file").filter(|path| !path.is_empty());
@@ -107,6 +125,11 @@ impl Settings {
             {
                 log::error(format_args!("setting {name}: '{value}' is not among {takes}; it is left as it is"));
             }
+        }
+        if listen {
+            let folder = settings.cache_folder.clone().or_else(cache::usual_folder);
+            let open = |path: PathBuf| Folder::open(&path, settings.cache_mb.saturating_mul(1 << 20));
+            settings.cache = folder.and_then(open).map(Arc::new);
         }
         settings
     }
@@ -141,6 +164,8 @@ impl Settings {
             "always_lower" => self.always_lower = boolean(value)?,
             "check_rules" => self.check_rules = boolean(value)?,
             "undefined_as_zero" => self.undefined_as_zero = boolean(value)?,
+            "cache_dir" => self.cache_folder = (!value.is_empty()).then(|| PathBuf::from(value)),
+            "cache_mb" => self.cache_mb = value.parse().ok()?,
             "time_limit_ms" => self.time_limit = Duration::from_millis(value.parse().ok()?),
             "max_instructions" => self.max_instructions = Some(value.parse().ok()?),
             "max_words" => self.max_words = value.parse().ok()?,
@@ -159,6 +184,30 @@ fn boolean(value: &str) -> Option<bool> {
         "0" | "false" => Some(false),
         _ => None,
     }
+}
+
+/// The file of settings of all layers: the one that a variable names, as a file or by its folder, that of the working directory, or
+/// the user's.
+fn settings_file() -> Option<PathBuf> {
+    const NAME: &str = "vk_layer_settings.txt";
+    let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let named = path("VK_LAYER_SETTINGS_PATH").map(|path| if path.is_dir() { path.join(NAME) } else { path });
+    let data = path("XDG_DATA_HOME").or_else(|| Some(path("HOME")?.join(".local/share")));
+    let of_user = data.map(|data| data.join("vulkan/settings.d").join(NAME));
+    [named, Some(Path::new(NAME).to_owned()), of_user].into_iter().flatten().find(|path| path.is_file())
+}
+
+/// Returns the settings of this layer in the text of such a file: `coopmat_fallback.name = value`.
+fn from_file(text: &str) -> Vec<(String, String)> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let setting = |line: &str| {
+        let (name, value) = line.split_once('=')?;
+        Some((name.trim().strip_prefix("coopmat_fallback.")?.to_owned(), value.trim().to_owned()))
+    };
+    // The last word counts.
+    let mut all: Vec<(String, String)> = lines.filter_map(setting).collect();
+    all.reverse();
+    all
 }
 
 /// Returns true if the program has rights that its user has not (setuid, setgid, capabilities): the kernel says so to
@@ -277,6 +326,16 @@ mod tests {
             let known = ["all", "x", "0", "auto", "off"].iter().any(|value| settings.set(name, value).is_some());
             assert!(known, "{name}");
         }
+    }
+
+    #[test]
+    fn files_have_settings_of_all_layers() {
+        let text = "# of all\nkhronos_validation.log = x\ncoopmat_fallback.log = info # more\n  coopmat_fallback.target=scalar\n\
+                    coopmat_fallback.log = debug\nnothing\n";
+        let all = from_file(text);
+        let log = all.iter().find(|(name, _)| name == "log").map(|(_, value)| value.as_str());
+        assert_eq!(log, Some("debug"));
+        assert!(all.contains(&("target".to_owned(), "scalar".to_owned())) && all.len() == 3, "{all:?}");
     }
 
     #[test]

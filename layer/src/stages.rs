@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ash::vk;
 use coopmat::{Lowered, MapEntry, Outcome, PipelineOptions, Prepared, Specialization};
 
+use crate::cache::{Key, Known, Replacement};
 use crate::chain::{self, Copy};
 use crate::device::{Active, Device};
 use crate::ffi;
@@ -36,7 +37,7 @@ pub(crate) enum Answer {
     /// The module as it is.
     Native,
     /// These words.
-    Lowered(Box<Lowered>),
+    Lowered(Arc<Replacement>),
     /// Nothing: an error was reported.
     Refused,
 }
@@ -66,7 +67,7 @@ pub(crate) unsafe fn source<'a>(active: &Active, stage: &vk::PipelineShaderStage
     }
 }
 
-/// Lowers a stage, and reports what was done.
+/// Says what a stage is made of: what is known of it, or what lowering it comes to.
 ///
 /// # Safety
 ///
@@ -74,36 +75,74 @@ pub(crate) unsafe fn source<'a>(active: &Active, stage: &vk::PipelineShaderStage
 pub(crate) unsafe fn answer(device: &Device, active: &Active, source: &Source<'_>) -> Answer {
     let number = device.number();
     let start = Instant::now();
+    let what = || format!("pipeline {number} ({})", source.entry.to_string_lossy());
+    let refused = |why: &dyn std::fmt::Display| {
+        refuse(device, source, number, &format!("{} is refused: {why}; {}", what(), micros(start.elapsed())));
+        Answer::Refused
+    };
     // SAFETY: the caller's promise.
-    let outcome =
-        unsafe { specialization(source.specialization) }.and_then(|values| lower(device, active, source, values));
+    let options = match unsafe { specialization(source.specialization) } {
+        Ok(values) => pipeline_options(device, source, values),
+        Err(why) => return refused(&why),
+    };
+    let key = coopmat::pipeline_key(source.kept.hash(), &active.target, &options);
+    if let Some((known, from)) = find(device, active, &key) {
+        let took = start.elapsed();
+        if log::enabled(Level::Info)
+            && let Some(replacement) = &known
+        {
+            log::info(format_args!("{}: {}; from {from} in {}", what(), replacement.said, micros(took)));
+        } else {
+            log::debug(format_args!("{}: left as it is; from {from} in {}", what(), micros(took)));
+        }
+        return known.map_or(Answer::Native, Answer::Lowered);
+    }
+    let outcome = lower(device, active, source, options);
     let took = start.elapsed();
-    let what = format!("pipeline {number} ({})", source.entry.to_string_lossy());
     let settings = &device.instance.settings;
-    match outcome {
+    let known = match outcome {
         Ok(Outcome::Native) => {
-            log::debug(format_args!("{what}: the driver takes the module as it is; {}", micros(took)));
-            Answer::Native
+            log::debug(format_args!("{}: the driver takes the module as it is; {}", what(), micros(took)));
+            None
         }
         Ok(Outcome::Lowered(lowered)) => {
+            let said = summary(&lowered, &source.kept);
             if log::enabled(Level::Info) {
-                log::info(format_args!("{what}: {}", summary(&lowered, &source.kept, took)));
+                log::info(format_args!("{}: {said}; in {}", what(), micros(took)));
             }
             if settings.dump_all {
                 dump(device, &format!("{number}.in"), &source.kept.words);
                 dump(device, &format!("{number}.out"), &lowered.words);
             }
-            Answer::Lowered(lowered)
+            Some(Arc::new(Replacement {
+                subgroup_size: lowered.requirements.subgroup_size,
+                full_subgroups: lowered.requirements.full_subgroups,
+                words: lowered.words,
+                said,
+            }))
         }
-        Ok(Outcome::Refused(refused)) => {
-            refuse(device, source, number, &format!("{what} is refused: {refused}; {}", micros(took)));
-            Answer::Refused
-        }
-        Err(why) => {
-            refuse(device, source, number, &format!("{what} is refused: {why}; {}", micros(took)));
-            Answer::Refused
-        }
+        Ok(Outcome::Refused(why)) => return refused(&why),
+        Err(why) => return refused(&why),
+    };
+    active.answers.insert(key, known.clone());
+    if let Some(folder) = &settings.cache {
+        folder.insert(&key, &known);
     }
+    known.map_or(Answer::Native, Answer::Lowered)
+}
+
+/// Returns what is known of a pipeline, and where from. What is dumped is lowered again.
+fn find(device: &Device, active: &Active, key: &Key) -> Option<(Known, &'static str)> {
+    let settings = &device.instance.settings;
+    if settings.dump_all {
+        return None;
+    }
+    if let Some(known) = active.answers.get(key) {
+        return Some((known, "memory"));
+    }
+    let known = settings.cache.as_ref()?.get(key)?;
+    active.answers.insert(*key, known.clone());
+    Some((known, "the cache"))
 }
 
 fn refuse(device: &Device, source: &Source<'_>, number: u64, text: &str) {
@@ -118,10 +157,10 @@ fn micros(took: Duration) -> String {
     format!("{} us", took.as_micros())
 }
 
-fn summary(lowered: &Lowered, kept: &Kept, took: Duration) -> String {
+fn summary(lowered: &Lowered, kept: &Kept) -> String {
     let Lowered { requirements: r, because, not_taken, warnings, .. } = lowered;
     let (from, to) = (kept.words.len(), lowered.words.len());
-    let mut text = format!("lowered to {:?} in {}, {from} to {to} words", lowered.target, micros(took));
+    let mut text = format!("lowered to {:?}, {from} to {to} words", lowered.target);
     if r.shared_memory > 0 {
         let _ = write!(text, ", {} bytes of shared memory more", r.shared_memory);
     }
@@ -181,21 +220,9 @@ unsafe fn specialization(info: *const vk::SpecializationInfo<'_>) -> Result<Spec
     }
 }
 
-/// Lowers on a thread of its own: with a stack that is deep enough, and for no longer than is allowed.
-fn lower(
-    device: &Device,
-    active: &Active,
-    source: &Source<'_>,
-    specialization: Specialization,
-) -> Result<Outcome, String> {
+/// What the settings and a stage say of its pipeline.
+fn pipeline_options(device: &Device, source: &Source<'_>, specialization: Specialization) -> PipelineOptions {
     let settings = &device.instance.settings;
-    let (words, most) = (source.kept.words.len(), settings.max_words);
-    if words > most {
-        return Err(format!("the module has {words} words, max_words is {most}"));
-    }
-    if ABANDONED.load(Ordering::Relaxed) >= MOST_ABANDONED {
-        return Err("too many lowerings did not end in time".to_owned());
-    }
     let mut options = PipelineOptions::default();
     options.entry_point = Some(source.entry.to_string_lossy().into_owned());
     options.specialization = specialization;
@@ -209,6 +236,19 @@ fn lower(
     options.limits.time = Some(settings.time_limit);
     if let Some(most) = settings.max_instructions {
         options.limits.instructions = most;
+    }
+    options
+}
+
+/// Lowers on a thread of its own: with a stack that is deep enough, and for no longer than is allowed.
+fn lower(device: &Device, active: &Active, source: &Source<'_>, options: PipelineOptions) -> Result<Outcome, String> {
+    let settings = &device.instance.settings;
+    let (words, most) = (source.kept.words.len(), settings.max_words);
+    if words > most {
+        return Err(format!("the module has {words} words, max_words is {most}"));
+    }
+    if ABANDONED.load(Ordering::Relaxed) >= MOST_ABANDONED {
+        return Err("too many lowerings did not end in time".to_owned());
     }
     let (kept, target) = (Arc::clone(&source.kept), active.target.clone());
     let (send, receive) = mpsc::channel();
@@ -242,7 +282,15 @@ fn lower(
 impl Kept {
     /// Keeps words.
     pub(crate) fn new(words: Vec<u32>) -> Kept {
-        Kept { words, prepared: std::sync::OnceLock::new() }
+        Kept { words, prepared: std::sync::OnceLock::new(), hash: std::sync::OnceLock::new() }
+    }
+
+    /// Tells the module from others.
+    pub(crate) fn hash(&self) -> &Key {
+        self.hash.get_or_init(|| {
+            let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            coopmat::hash(&[&bytes])
+        })
     }
 
     /// Reads the module, the first time.
@@ -269,12 +317,12 @@ impl ChangedStage {
         device: &Device,
         stage: &mut vk::PipelineShaderStageCreateInfo<'_>,
         words: &[u32],
-        lowered: Option<&Lowered>,
+        lowered: Option<&Replacement>,
     ) -> Result<ChangedStage, vk::Result> {
         let module = device.driver_module(words)?;
         let size_type = ffi::s_type::<vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo<'_>>();
         let module_type = ffi::s_type::<vk::ShaderModuleCreateInfo<'_>>();
-        let size = lowered.and_then(|lowered| lowered.requirements.subgroup_size);
+        let size = lowered.and_then(|lowered| lowered.subgroup_size);
         // SAFETY: the caller's promise.
         let asked = unsafe { chain::find::<vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo<'_>>(stage.p_next) };
         // A size that the driver has not is emulated.
@@ -291,7 +339,7 @@ impl ChangedStage {
             chain.push(size_type, &[size]);
         }
         if let Some(lowered) = lowered
-            && lowered.requirements.full_subgroups
+            && lowered.full_subgroups
         {
             stage.flags |= vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS;
         }

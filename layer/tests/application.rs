@@ -540,7 +540,7 @@ layer_test!(
 );
 
 layer_test!(
-    #[ignore = "minutes"]
+    #[ignore = "scripts/test.sh long runs it: minutes"]
     Lavapipe,
     [("COOPMAT_ALWAYS_LOWER", "1")],
     fn twenty_thousand_pipelines() {
@@ -593,5 +593,128 @@ layer_test!(
     fn applications_of_vulkan_1_1_see_the_driver() {
         let app = Application::with_version(vk::API_VERSION_1_1);
         assert!(app.extensions().iter().all(|(name, _)| !name.contains("cooperative_matrix")));
+    }
+);
+
+/// Makes a pipeline of `gemm_simple` on a device of its own, with matrices of a size, `count` times.
+fn make(app: &Application, size: u32, count: usize) {
+    let device = app.device(true);
+    let layout = Layout::new(&device);
+    let module = module(&device, &gemm()).unwrap();
+    let sizes = Sizes::new([size, size, size, 8]);
+    let info = sizes.info();
+    for _ in 0..count {
+        let create = vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
+        let pipelines = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) }.unwrap();
+        unsafe { device.destroy_pipeline(pipelines[0], None) };
+    }
+    unsafe {
+        device.destroy_shader_module(module, None);
+        layout.destroy(&device);
+        device.destroy_device(None);
+    }
+}
+
+/// The microseconds behind a text in the lines of a log, the fewest first.
+fn times(log: &str, behind: &str) -> Vec<u64> {
+    let text = std::fs::read_to_string(log).unwrap();
+    let time = |line: &str| line.split_once(behind)?.1.split_whitespace().next()?.parse().ok();
+    let mut all: Vec<u64> = text.lines().filter_map(time).collect();
+    all.sort_unstable();
+    all
+}
+
+/// What takes so many microseconds in a build that is optimised.
+fn at_most(micros: u64) -> u64 {
+    if cfg!(debug_assertions) { micros * 20 } else { micros }
+}
+
+const NATIVE_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/native.log");
+
+layer_test!(
+    Lavapipe,
+    [("COOPMAT_LOG", "debug"), ("COOPMAT_LOG_FILE", NATIVE_LOG)],
+    fn a_pipeline_that_needs_nothing_costs_next_to_nothing_again() {
+        let _ = std::fs::remove_file(NATIVE_LOG);
+        let app = Application::new();
+        make(&app, 8, 21);
+        let times = times(NATIVE_LOG, "left as it is; from memory in ");
+        assert_eq!(times.len(), 20, "{times:?}");
+        eprintln!("native, known: {} us at the median, {} at most", times[10], times[19]);
+        assert!(times[10] <= at_most(50), "{times:?}");
+    }
+);
+
+const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/layer-cache");
+const CACHE_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/layer-cache.log");
+
+layer_test!(
+    Debian12,
+    [("COOPMAT_LOG", "info"), ("COOPMAT_LOG_FILE", CACHE_LOG), ("COOPMAT_CACHE_DIR", CACHE), ("COOPMAT_CACHE_MB", "1")],
+    fn what_was_lowered_once_is_found_again() {
+        let _ = (std::fs::remove_dir_all(CACHE), std::fs::remove_file(CACHE_LOG));
+        let app = Application::new();
+        for _ in 0..11 {
+            make(&app, 16, 2);
+        }
+        let (files, memory) = (times(CACHE_LOG, "; from the cache in "), times(CACHE_LOG, "; from memory in "));
+        assert_eq!((files.len(), memory.len()), (10, 11), "{files:?} {memory:?}");
+        eprintln!("from files: {} us at the median; from memory: {} us", files[5], memory[5]);
+        assert!(files[5] <= at_most(200) && memory[5] <= at_most(50), "{files:?} {memory:?}");
+        // A broken file is no answer, and is written again.
+        let path = std::fs::read_dir(CACHE).unwrap().flatten().next().unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[40] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        make(&app, 16, 1);
+        assert_eq!(times(CACHE_LOG, "; from the cache in ").len(), 10);
+        make(&app, 16, 1);
+        assert_eq!(times(CACHE_LOG, "; from the cache in ").len(), 11);
+    }
+);
+
+const SETTINGS: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/layer-settings");
+
+layer_test!(
+    Debian12,
+    [("VK_LAYER_SETTINGS_PATH", SETTINGS)],
+    fn settings_come_from_a_file() {
+        std::fs::create_dir_all(SETTINGS).unwrap();
+        let file = std::path::Path::new(SETTINGS).join("vk_layer_settings.txt");
+        std::fs::write(file, "coopmat_fallback.extensions = khr\n").unwrap();
+        let extensions = Application::new().extensions();
+        let has = |name: &str| extensions.iter().any(|(n, _)| n == name);
+        assert!(has("VK_KHR_cooperative_matrix") && !has("VK_NV_cooperative_matrix2"));
+    }
+);
+
+const IMPLICIT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/implicit");
+
+/// Puts the manifest where loaders look for layers that are switched on by a variable.
+fn install_as_implicit() {
+    let folder = std::path::Path::new(IMPLICIT).join("vulkan/implicit_layer.d");
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = "VkLayer_COOPMAT_fallback.json";
+    // Both tests do this: what is there is replaced at once.
+    let aside = folder.join(format!("{}.part", std::process::id()));
+    std::fs::copy(support::manifest().join(name), &aside).unwrap();
+    std::fs::rename(aside, folder.join(name)).unwrap();
+}
+
+layer_test!(
+    Debian12,
+    [("VK_INSTANCE_LAYERS", ""), ("COOP_LAYER_PATH", ""), ("XDG_DATA_HOME", IMPLICIT), ("COOPMAT_FALLBACK", "1")],
+    fn a_variable_switches_the_layer_on() {
+        install_as_implicit();
+        assert!(Application::new().extensions().iter().any(|(name, _)| name == "VK_NV_cooperative_matrix2"));
+    }
+);
+
+layer_test!(
+    Debian12,
+    [("VK_INSTANCE_LAYERS", ""), ("COOP_LAYER_PATH", ""), ("XDG_DATA_HOME", IMPLICIT)],
+    fn without_the_variable_it_stays_off() {
+        install_as_implicit();
+        assert!(Application::new().extensions().iter().all(|(name, _)| name != "VK_NV_cooperative_matrix2"));
     }
 );

@@ -55,7 +55,7 @@ fn shader(globals: &str, body: &str) -> String {
 /// The module after folding, as it is where `mode` is given, and the report.
 fn folded(source: &str, mode: Option<u64>) -> (Module, Report) {
     let module = text::parse(source).unwrap_or_else(|e| panic!("{e}\n{source}"));
-    let mut options = Options { lanes: Lanes::LocalIndex, verify_each: true, ..Options::new(Target::Scalar) };
+    let mut options = Options { lanes: Lanes::LocalIndex, verify_each: true, subgroup_size: Some(8), ..Options::new(Target::Scalar) };
     if let Some(mode) = mode {
         options.spec.set(3, SpecValue::parse(&mode.to_string()).expect("a number"));
     }

@@ -128,7 +128,7 @@ mod tests {
     use super::DEVIATIONS;
 
     #[test]
-    fn every_habit_breaks_a_rule_that_exists() {
+    fn every_deviation_is_of_an_existing_rule() {
         for d in DEVIATIONS {
             assert!(crate::rule::find(d.rule).is_some(), "{}", d.rule);
             assert!(!d.words.ends_with('.') && !d.words.is_empty(), "{}", d.rule);

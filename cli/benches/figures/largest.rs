@@ -25,7 +25,7 @@ pub(crate) fn as_child() -> bool {
     let target = TARGETS.into_iter().find(|t| t.to_string() == *name).unwrap_or(Target::Auto);
     let mut values = Specialization::new();
     for value in spec.iter().filter(|s| *s != "--spec") {
-        let (id, value) = value.split_once('=').unwrap_or_else(|| panic!("{value} is no ID=VALUE"));
+        let (id, value) = value.split_once('=').unwrap_or_else(|| panic!("{value} is not ID=VALUE"));
         let parsed = id.parse().ok().zip(SpecValue::parse(value));
         let (id, value) = parsed.unwrap_or_else(|| panic!("{id}={value}"));
         values.set(id, value);

@@ -1,4 +1,4 @@
-//! How fast the tools are, and spirv-val beside them on the same files: `scripts/bench.sh`.
+//! Measures the speed of the tools, and of spirv-val on the same files: `scripts/bench.sh`.
 //!
 //! Criterion times the library, one file after the other on one thread. Everything is processor time, so that a machine
 //! that does other things as well gives the same figures; megabytes are those of the binary modules, whatever the step
@@ -47,9 +47,9 @@ struct Corpus {
     name: String,
     files: Vec<PathBuf>,
     bytes: Vec<Vec<u8>>,
-    /// Those that can be lowered, with the spec constants of a device with 16x16x16 and subgroups of 32.
+    /// Modules that can be lowered, with the specialization constants of a device with 16x16x16 and subgroups of 32.
     to_lower: Vec<(Module, Options<'static>)>,
-    /// How many bytes those were.
+    /// The size of those in bytes.
     to_lower_bytes: u64,
 }
 
@@ -294,9 +294,9 @@ fn processes(corpora: &[Corpus]) {
     }
 }
 
-/// How many of the largest modules are timed each for itself.
+/// The number of the largest modules that are timed one by one.
 const LARGEST: usize = 8;
-/// How many times faster than spirv-val coopcheck must be on each of them, uniformity included.
+/// The factor by which coopcheck must be faster than spirv-val on each of them, uniformity included.
 const GOAL: f64 = 5.0;
 
 /// Both programs on the largest modules, a start for each.
@@ -336,8 +336,8 @@ fn memory() -> String {
     )
 }
 
-/// How long the interpreter takes for a product of f16 matrices of 256 x 256: with subgroup matrices, with tensor layouts
-/// and matrices of workgroup scope.
+/// Measures the interpreter on a product of f16 matrices of 256 x 256: with subgroup matrices, with tensor layouts and
+/// matrices of workgroup scope.
 fn interpreter() {
     let folder = repository().join("testdata/bench");
     let case = Case::load(&folder.join("matmul_f16.interp.toml")).unwrap_or_else(|e| panic!("{e}"));

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a program is started; the fastest run counts.
+/// The number of runs of a program; the fastest one counts.
 const RUNS: usize = 15;
-/// The same where a tenth of a millisecond matters.
+/// The number of runs where a tenth of a millisecond matters.
 const MANY_RUNS: usize = 150;
 
 const NOTHING: &str = r#"
@@ -28,9 +28,9 @@ const NOTHING: &str = r#"
 /// The cost of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// From start to end.
+    /// The time from start to end.
     pub(crate) wall: Duration,
-    /// Of all its threads.
+    /// The processor time of all its threads.
     pub(crate) cpu: Duration,
 }
 

@@ -9,7 +9,7 @@ pub(super) fn named(name: &str) -> Result<Profile, String> {
     let args = ProfileArgs { profile: Some(name.to_owned()), ..ProfileArgs::default() };
     match args.named() {
         Ok(Some(profile)) => Ok(profile),
-        Ok(None) => Err(format!("'{name}' is no profile")),
+        Ok(None) => Err(format!("'{name}' is not a profile")),
         Err(e) => Err(e.to_string()),
     }
 }

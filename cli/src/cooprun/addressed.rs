@@ -33,22 +33,22 @@ const PHYSICAL: StorageClass = StorageClass::PhysicalStorageBuffer;
 pub(super) struct Field {
     /// Bytes from the start of the block.
     pub(super) offset: u32,
-    pub(super) what: What,
+    pub(super) what: FieldKind,
 }
 
 impl Field {
     /// Returns the size in bytes.
     pub(super) fn bytes(self) -> u32 {
         match self.what {
-            What::Address(_) => 8,
-            What::Numbers(scalar, count) => scalar.bytes().saturating_mul(count),
+            FieldKind::Address(_) => 8,
+            FieldKind::Numbers(scalar, count) => scalar.bytes().saturating_mul(count),
         }
     }
 }
 
 /// The contents of a part of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum What {
+pub(super) enum FieldKind {
     /// The address of something of this type.
     Address(Id),
     /// Numbers, and how many.
@@ -75,7 +75,7 @@ impl<'a> Blocks<'a> {
     pub(super) fn fields(&self, block: Id) -> Option<Vec<Field>> {
         let mut fields = Vec::new();
         self.collect(block, block, 0, 0, &mut fields);
-        fields.iter().any(|f| matches!(f.what, What::Address(_))).then_some(fields)
+        fields.iter().any(|f| matches!(f.what, FieldKind::Address(_))).then_some(fields)
     }
 
     fn collect(&self, block: Id, kind: Id, offset: u32, depth: u32, out: &mut Vec<Field>) {
@@ -84,15 +84,15 @@ impl<'a> Blocks<'a> {
         }
         let mut add = |what| out.push(Field { offset, what });
         if let Some(pointee) = self.integers.get(&(block, offset)) {
-            return add(What::Address(*pointee));
+            return add(FieldKind::Address(*pointee));
         }
         let Some(ty) = Type::of(self.module, kind) else { return };
         match ty {
-            Type::Pointer { storage: PHYSICAL, pointee } => add(What::Address(pointee)),
-            Type::Scalar(scalar) => add(What::Numbers(scalar, 1)),
+            Type::Pointer { storage: PHYSICAL, pointee } => add(FieldKind::Address(pointee)),
+            Type::Scalar(scalar) => add(FieldKind::Numbers(scalar, 1)),
             Type::Vector { elem, len } => {
                 if let Some(Type::Scalar(scalar)) = Type::of(self.module, elem) {
-                    add(What::Numbers(scalar, len));
+                    add(FieldKind::Numbers(scalar, len));
                 }
             }
             Type::Array { elem, len } => {

@@ -17,13 +17,11 @@ use coop_ir::decorate::Decorations;
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Module, Op};
 
-use super::addressed::{Blocks, Field, What};
+use super::addressed::{Blocks, Field, FieldKind};
+use super::case_text::{GUESSED_COUNT, printable, quoted, type_name};
 use super::{Failure, kernel_case, read_words, write_text};
 use crate::Status;
 use crate::args::parse_subgroup_size;
-
-/// The guessed number of elements of a runtime array.
-pub(super) const GUESSED_COUNT: u32 = 4096;
 
 /// The largest number of buffers in a case.
 const MOST_BUFFERS: usize = 32;
@@ -41,7 +39,7 @@ pub(super) struct WriteCase {
     /// The subgroup size that the pipeline requires
     #[arg(long, value_name = "N", value_parser = parse_subgroup_size)]
     subgroup_size: Option<u32>,
-    /// Where to write the case
+    /// The file to write the case to
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -207,7 +205,9 @@ impl Writer<'_> {
         self.named.push(name.clone());
         let (set, slot) = (binding.set, binding.binding);
         if binding.kind == BindingKind::Other {
-            self.line(&format!("\n# Set {set}, binding {slot} ({name}) is no buffer: cooprun can't run this module."));
+            self.line(&format!(
+                "\n# Set {set}, binding {slot} ({name}) is not a buffer: cooprun can't run this module."
+            ));
             return Vec::new();
         }
         self.line("\n[[buffer]]");
@@ -229,11 +229,11 @@ impl Writer<'_> {
             let member = self.member_name(block, offset);
             let comment = member.as_ref().map(|name| format!(" # {name}")).unwrap_or_default();
             let line = match field.what {
-                What::Numbers(scalar, count) => numbers(offset, scalar, count),
-                What::Address(pointee) if within.contains(&pointee) || self.named.len() >= MOST_BUFFERS => {
+                FieldKind::Numbers(scalar, count) => numbers(offset, scalar, count),
+                FieldKind::Address(pointee) if within.contains(&pointee) || self.named.len() >= MOST_BUFFERS => {
                     format!("    {{ offset = {offset}, type = \"u64\", values = [0] }}, # an address: null")
                 }
-                What::Address(pointee) => {
+                FieldKind::Address(pointee) => {
                     let free = member.filter(|name| !self.named.contains(name));
                     let name = free.unwrap_or_else(|| self.free_name(offset));
                     self.named.push(name.clone());
@@ -349,28 +349,11 @@ fn float(value: f64) -> String {
     if value.is_nan() { "nan".into() } else { format!("{value:?}") }
 }
 
-pub(super) fn type_name(scalar: Scalar) -> String {
-    let name = scalar.to_string();
-    match name.parse::<coop_device::ComponentType>() {
-        Ok(kind) if coop_exec::number::is_element_type(kind) => name,
-        _ => "u8".into(),
-    }
-}
-
 fn display_name(binding: &Binding) -> String {
     match &binding.name {
         Some(name) => printable(name),
         None => format!("buffer{}_{}", binding.set, binding.binding),
     }
-}
-
-/// Returns the characters of a name that comments and strings allow.
-pub(super) fn printable(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).collect()
-}
-
-pub(super) fn quoted(text: &str) -> String {
-    format!("\"{}\"", printable(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use coop_exec::{Case, Difference};
 
-use super::execute::{dump, verdict};
 use super::on::{self, Judge, OnArgs, Ran};
+use super::results::{dump, verdict};
 use super::{CaseArgs, Failure, json, print};
 use crate::Status;
 use crate::args::OutputStyle;

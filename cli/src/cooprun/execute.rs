@@ -1,13 +1,13 @@
 //! `cooprun run`: runs one module and checks its results.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use clap::Args;
-use coop_exec::{Case, Difference, Error, Outcome, Timer};
+use coop_exec::{Case, Difference, Outcome, Timer};
 
 use super::on::{self, Judge, OnArgs, Ran};
+use super::results::{dump, expected, tera_operations, verdict};
 use super::{CaseArgs, Failure, json, print};
 use crate::Status;
 use crate::args::{MOST_BENCH, OutputStyle, whole};
@@ -110,25 +110,6 @@ impl Run {
     }
 }
 
-/// Returns success for runs without differences and complaints.
-pub(super) fn verdict(runs: &[&Ran], differences: &[Difference]) -> Status {
-    let clean = runs.iter().all(|ran| ran.is_clean());
-    if clean && differences.is_empty() { Status::Success } else { Status::Findings }
-}
-
-/// Returns the buffers that the case expects something of, each once.
-pub(super) fn expected(case: &Case) -> Vec<&str> {
-    let mut names: Vec<&str> = case.expect.iter().map(|expect| expect.buffer()).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
-
-/// Returns the operations in a second, in 10^12.
-pub fn tera_operations(case: &Case, time: Duration) -> Option<f64> {
-    case.operations.filter(|_| !time.is_zero()).map(|operations| operations / time.as_secs_f64() / 1e12)
-}
-
 fn bench_line(outcome: &Outcome, case: &Case) -> Option<String> {
     let median = outcome.median()?;
     let timer = match outcome.timer {
@@ -140,21 +121,4 @@ fn bench_line(outcome: &Outcome, case: &Case) -> Option<String> {
         let _ = write!(line, "; {rate:.3} TFLOP/s");
     }
     Some(line)
-}
-
-/// Writes every buffer to `NAME.bin`.
-pub(super) fn dump(outcome: &Outcome, folder: &Path) -> Result<(), Error> {
-    let fail = |path: &Path, error: std::io::Error| Error::Case(format!("{}: {error}", path.display()));
-    std::fs::create_dir_all(folder).map_err(|error| fail(folder, error))?;
-    for (name, bytes) in &outcome.buffers {
-        let path = folder.join(dump_name(name));
-        std::fs::write(&path, bytes).map_err(|error| fail(&path, error))?;
-    }
-    Ok(())
-}
-
-/// Returns a buffer's name as a file name: characters other than letters, digits, `-` and `_` become `_`.
-pub(super) fn dump_name(buffer: &str) -> String {
-    let safe = |c: char| if c.is_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
-    format!("{}.bin", buffer.chars().map(safe).collect::<String>())
 }

@@ -7,9 +7,8 @@ use coop_ir::Module;
 use serde_json::{Value as Json, json};
 
 use super::Failure;
-use super::execute::{dump_name, expected, tera_operations, verdict};
 use super::on::{Comparison, Ran};
-use super::verify::Verification;
+use super::results::{Verification, dump_name, expected, tera_operations, verdict};
 use crate::Status;
 use crate::json::Places;
 use crate::render::Problem;

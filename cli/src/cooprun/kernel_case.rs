@@ -10,7 +10,7 @@ use coop_ir::spv::{ExecutionMode, ExecutionModel, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Module, Op};
 
-use super::case::{GUESSED_COUNT, printable, quoted, type_name};
+use super::case_text::{GUESSED_COUNT, printable, quoted, type_name};
 
 /// The guessed size in bytes of workgroup memory that a parameter points to.
 const GUESSED_LOCAL: u32 = 4096;

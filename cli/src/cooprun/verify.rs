@@ -13,8 +13,8 @@ use coop_exec::{Case, Difference, Error, RunOptions};
 use coop_ir::Module;
 use coop_passes::{Lanes, Lowered, Options, Report};
 
-use super::execute::dump;
 use super::on::{self, Judge, OnArgs, Ran, Runner};
+use super::results::{Verification, dump};
 use super::{CaseArgs, Failure, json, print};
 use crate::args::{OutputStyle, ProfileArgs, TargetArg};
 use crate::io::{Format, Loaded};
@@ -50,22 +50,6 @@ pub enum LanesName {
     Subgroup,
     /// Consecutive invocations of a workgroup; no subgroup operations
     LocalIndex,
-}
-
-/// The comparisons of a lowered module, and their results.
-pub(super) struct Verification<'a> {
-    /// The run of the lowered module.
-    pub(super) ran: Ran,
-    /// The run of the original, if it ran.
-    pub(super) original: Option<Ran>,
-    /// The comparisons: `original`, `expectation`.
-    pub(super) compared_with: Vec<&'static str>,
-    /// The reason why the original was left out, if it was.
-    pub(super) not_compared: Option<String>,
-    /// The differences, each with the name of the comparison.
-    pub(super) differences: Vec<(&'static str, Difference)>,
-    /// The report of the lowering.
-    pub(super) report: &'a Report,
 }
 
 impl Verify {

@@ -13,9 +13,9 @@ use std::ops::Range;
 pub(super) struct Text {
     name: String,
     text: String,
-    /// Where the lines begin.
+    /// The offsets of the lines.
     lines: Vec<usize>,
-    /// Where lines are missing: the first line behind them, as an index into `lines`, and its number, from 0. Sorted.
+    /// The gaps: the first line after each, as an index into `lines`, and its number, from 0. Sorted.
     gaps: Vec<(usize, usize)>,
 }
 
@@ -26,8 +26,8 @@ impl Text {
         Text { name, text, lines, gaps: Vec::new() }
     }
 
-    /// Of a text without some of its lines; `numbers` tells of some lines where they begin, and their number in the
-    /// whole text, from 1.
+    /// Makes the listing of a text without some of its lines. `numbers` gives the offsets of some lines with their
+    /// numbers in the whole text, from 1.
     fn with_gaps(name: String, text: String, numbers: impl Iterator<Item = (usize, usize)>) -> Text {
         let mut this = Text::new(name, text);
         for (start, number) in numbers {
@@ -119,7 +119,7 @@ impl Listing {
         Listing { text: Text::new(name, printed.text.clone()), spans: Spans::Printed(printed) }
     }
 
-    /// Of the module printed the lines that findings about these instructions show.
+    /// Returns the lines of the printed module that findings at these instructions show.
     pub(super) fn excerpt(module: &Module, name: String, shown: impl IntoIterator<Item = InstRef>) -> Listing {
         let printed = text::print_some(module, &PrintOptions::default(), shown);
         let text = Text::with_gaps(name, printed.text.clone(), printed.line_starts());

@@ -1,4 +1,4 @@
-//! How findings look to people: with the module's text as source, or one line each.
+//! Renders findings for people: with the module's text as source, or one line each.
 
 mod listing;
 
@@ -15,7 +15,7 @@ use std::fmt;
 pub struct Problem {
     /// The id of the rule or refusal.
     pub code: String,
-    /// How bad it is.
+    /// The level.
     pub level: Level,
     /// The message.
     pub message: String,
@@ -82,7 +82,7 @@ impl<'a> Renderer<'a> {
         renderer
     }
 
-    /// Says which instructions all that is drawn will be about.
+    /// Sets the instructions of all findings that will be rendered.
     #[must_use]
     fn about(mut self, shown: impl IntoIterator<Item = InstRef>) -> Renderer<'a> {
         self.shown = Some(shown.into_iter().collect());
@@ -171,7 +171,7 @@ impl Diagnostic for Shown<'_> {
     }
 }
 
-/// The same place in the shader that the module was compiled from.
+/// The location in the shader that the module was compiled from.
 #[derive(Debug)]
 struct InShader {
     message: String,

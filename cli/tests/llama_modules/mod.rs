@@ -19,7 +19,7 @@ pub(crate) struct Group {
     pub(crate) name: String,
     /// Glob patterns over their names.
     modules: Vec<String>,
-    /// How many there are.
+    /// The number of modules.
     pub(crate) count: usize,
     /// The ways in which the engine uses them.
     pub(crate) entry: Vec<Entry>,
@@ -129,7 +129,7 @@ pub(crate) fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned())
 }
 
-/// Where drivers, tools and third-party modules are.
+/// Returns the folder of drivers, tools and third-party modules.
 pub(crate) fn cache() -> PathBuf {
     std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from)
 }

@@ -281,10 +281,10 @@ impl Machine<'_> {
         // What is decoded has an alignment of its own, which loads in the function say.
         let bytes = if t.decode.is_some() { 1 } else { u64::from(coop.num.bytes()) };
         if !ptr.is_multiple_of(bytes) {
-            self.find(FindingKind::Misaligned, || format!("the pointer {ptr:#x} is no multiple of {bytes}"));
+            self.find(FindingKind::Misaligned, || format!("the pointer {ptr:#x} is not a multiple of {bytes}"));
         } else if !ptr.is_multiple_of(16) && self.config.semantics != Semantics::Nvidia {
             self.find(FindingKind::Portability, || {
-                format!("the pointer {ptr:#x} is no multiple of 16: the text leaves that undefined, NVIDIA's driver does what is meant")
+                format!("the pointer {ptr:#x} is not a multiple of 16: the specification leaves that undefined, NVIDIA's driver does what is meant")
             });
         }
     }
@@ -301,12 +301,12 @@ impl Machine<'_> {
         let wraps = |off: u32, span: u32| off != 0 && off.checked_add(span).is_none();
         if view.is_some_and(|v| wraps(v.clip[0], v.clip[1]) || wraps(v.clip[2], v.clip[3])) {
             self.find(FindingKind::Portability, || {
-                "the sum of the clip's offset and span wraps: by the text everything is clipped, devices differ".into()
+                "the sum of the clip's offset and span wraps: by the specification everything is clipped, devices differ".into()
             });
         }
         if layout.dim.iter().zip(&layout.block).any(|(d, b)| *b > 1 && d % b != 0) {
             self.find(FindingKind::Portability, || {
-                "a dimension is no multiple of its block: devices differ in the default strides".into()
+                "a dimension is not a multiple of its block: devices differ in the default strides".into()
             });
         }
     }

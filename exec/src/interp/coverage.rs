@@ -7,7 +7,7 @@ use coop_ir::InstRef;
 /// such as phis, are left out.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Coverage {
-    /// By [`InstRef::index`].
+    /// Indexed by [`InstRef::index`].
     sets: Vec<Vec<Mask>>,
 }
 

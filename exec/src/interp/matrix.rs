@@ -265,7 +265,7 @@ impl Machine<'_> {
             pointer.or(stride)
         };
         if let Some(what) = broken(bytes.max(1)) {
-            self.find(FindingKind::Misaligned, || format!("{what} is no multiple of {bytes}"));
+            self.find(FindingKind::Misaligned, || format!("{what} is not a multiple of {bytes}"));
             return;
         }
         let need = (u64::from(length) * bytes).min(16);
@@ -274,7 +274,7 @@ impl Machine<'_> {
         }
         if let Some(what) = broken(need) {
             self.find(FindingKind::Portability, || {
-                format!("{what} is no multiple of {need}: Vulkan leaves that undefined, drivers that load single elements do what is meant")
+                format!("{what} is not a multiple of {need}: Vulkan leaves that undefined, drivers that load single elements do what is meant")
             });
         }
     }

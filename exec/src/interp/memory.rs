@@ -246,7 +246,7 @@ impl Machine<'_> {
                 {
                     let align = access.align;
                     self.find(FindingKind::Misaligned, || {
-                        format!("invocation {lane} {verb} at address {p:#x}, which is no multiple of {align}")
+                        format!("invocation {lane} {verb} at address {p:#x}, which is not a multiple of {align}")
                     });
                 }
                 Some(place)

@@ -78,7 +78,7 @@ pub enum Semantics {
     Nvidia,
 }
 
-/// How the products of a multiplication of float matrices are added up; specifications leave that open.
+/// The summation of the products of float matrices, which specifications leave open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MulAddMode {
     /// The exact sum, rounded once.

@@ -12,7 +12,7 @@ use super::eval;
 use super::num::{Num, Rounding, mask};
 use super::placement::Placed;
 use super::registers::{MAX_LANES, Regs};
-use super::translate_values::{self, Arg, Manner};
+use super::translate_values::{Arg, Manner, Translation};
 use super::types::{Coop, Decorations, Kind, Leaf, MAX_SLOTS, MatLayout, Ty, Types};
 use super::{Config, Semantics};
 
@@ -429,9 +429,10 @@ impl<'m> Translator<'m> {
         }
         let n = self.types.slots(ty);
         let mut code = Vec::new();
-        let translated =
-            translate_values::translate(&self.types, &inner, ty, next, &args, Manner::default(), &mut code);
-        if !matches!(translated, Ok(true)) {
+        let manner = Manner::default();
+        let translation =
+            Translation { types: &self.types, inst: &inner, ty, dst: next, args: &args, manner, out: &mut code };
+        if !matches!(translation.run(), Ok(true)) {
             return Ok(None);
         }
         let mut regs = Regs::new(1, (next + n) as usize);

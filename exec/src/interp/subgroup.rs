@@ -88,7 +88,29 @@ impl Machine<'_> {
                 1 => me ^ 2,
                 _ => me ^ 3,
             }),
-            Op::GroupNonUniformBallot | Op::SubgroupBallotKHR => {
+            op => {
+                let Some(what) = op.group_operation() else { return false };
+                if self.ballot(g, what, (start, size), active, taint) || self.quad_vote(g, what, start, active, taint) {
+                    return true;
+                }
+                let Some(combine) = combiner(what, g.num) else { return false };
+                self.arithmetic(g, start, active, combine, identity(what, g.num), (what, taint));
+            }
+        }
+        true
+    }
+
+    /// Executes a ballot or an instruction on one. Returns false for all others.
+    fn ballot(
+        &mut self,
+        g: &Group,
+        what: GroupOp,
+        (start, size): (usize, usize),
+        active: &[usize],
+        taint: Taint,
+    ) -> bool {
+        match what {
+            GroupOp::Ballot => {
                 let mut words = [0u64; 4];
                 for l in active {
                     let m = l - start;
@@ -102,18 +124,15 @@ impl Machine<'_> {
                     }
                 }
             }
-            Op::GroupNonUniformInverseBallot | Op::GroupNonUniformBallotBitExtract => {
+            GroupOp::InverseBallot | GroupOp::BallotBitExtract => {
                 for l in active {
-                    let bit = if g.op == Op::GroupNonUniformInverseBallot {
-                        l - start
-                    } else {
-                        self.regs.get(g.arg, *l) as usize
-                    };
+                    let bit =
+                        if what == GroupOp::InverseBallot { l - start } else { self.regs.get(g.arg, *l) as usize };
                     let v = bit < 128 && self.regs.get(g.value + (bit / 32).min(3) as u32, *l) >> (bit % 32) & 1 == 1;
                     self.set(g.dst, *l, u64::from(v), taint);
                 }
             }
-            Op::GroupNonUniformBallotBitCount | Op::GroupNonUniformBallotFindLSB | Op::GroupNonUniformBallotFindMSB => {
+            GroupOp::BallotBitCount | GroupOp::BallotFindLsb | GroupOp::BallotFindMsb => {
                 for l in active {
                     let mut bits = 0u128;
                     for i in 0..g.n.min(4) {
@@ -122,9 +141,9 @@ impl Machine<'_> {
                     let me = (l - start) as u32;
                     let below = |n: u32| if n >= 128 { u128::MAX } else { (1 << n) - 1 };
                     bits &= below(size as u32);
-                    let v = match (g.op, g.operation) {
-                        (Op::GroupNonUniformBallotFindLSB, _) => bits.trailing_zeros(),
-                        (Op::GroupNonUniformBallotFindMSB, _) => 127 - bits.leading_zeros().min(127),
+                    let v = match (what, g.operation) {
+                        (GroupOp::BallotFindLsb, _) => bits.trailing_zeros(),
+                        (GroupOp::BallotFindMsb, _) => 127 - bits.leading_zeros().min(127),
                         (_, 1) => (bits & below(me + 1)).count_ones(),
                         (_, 2) => (bits & below(me)).count_ones(),
                         _ => bits.count_ones(),
@@ -132,23 +151,25 @@ impl Machine<'_> {
                     self.set(g.dst, *l, u64::from(v), taint);
                 }
             }
-            Op::GroupNonUniformQuadAllKHR | Op::GroupNonUniformQuadAnyKHR => {
-                for l in active {
-                    let quad = |other: &&usize| (**other - start) / 4 == (*l - start) / 4;
-                    let mut lanes = active.iter().filter(quad);
-                    let v = if g.op == Op::GroupNonUniformQuadAllKHR {
-                        lanes.all(|o| self.regs.get(g.value, *o) != 0)
-                    } else {
-                        lanes.any(|o| self.regs.get(g.value, *o) != 0)
-                    };
-                    self.set(g.dst, *l, u64::from(v), taint);
-                }
-            }
-            op => {
-                let Some(what) = op.group_operation() else { return false };
-                let Some(combine) = combiner(what, g.num) else { return false };
-                self.arithmetic(g, start, active, combine, identity(what, g.num), (what, taint));
-            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Executes a vote of the invocations of each quad. Returns false for all other instructions.
+    fn quad_vote(&mut self, g: &Group, what: GroupOp, start: usize, active: &[usize], taint: Taint) -> bool {
+        if !matches!(what, GroupOp::QuadAll | GroupOp::QuadAny) {
+            return false;
+        }
+        for l in active {
+            let quad = |other: &&usize| (**other - start) / 4 == (*l - start) / 4;
+            let mut lanes = active.iter().filter(quad);
+            let v = if what == GroupOp::QuadAll {
+                lanes.all(|o| self.regs.get(g.value, *o) != 0)
+            } else {
+                lanes.any(|o| self.regs.get(g.value, *o) != 0)
+            };
+            self.set(g.dst, *l, u64::from(v), taint);
         }
         true
     }
@@ -199,7 +220,7 @@ impl Machine<'_> {
         let cluster = if g.operation == 3 && g.arg != NO_ROW {
             let size = self.regs.get(g.arg, active[0]) as usize;
             if !size.is_power_of_two() {
-                self.find(FindingKind::Undefined, || format!("the cluster size {size} is no power of two"));
+                self.find(FindingKind::Undefined, || format!("the cluster size {size} is not a power of two"));
             }
             size.max(1)
         } else {

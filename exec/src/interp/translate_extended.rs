@@ -86,7 +86,8 @@ impl Translator<'_> {
     fn first(&mut self, inst: &Inst) -> Result<(Row, Row, Num, u32), String> {
         let (x, id) = (inst.id(2).ok_or("no operand")?, inst.result.ok_or("no result")?);
         let arg = Arg { row: self.row(x)?, ty: self.type_of(x)? };
-        let (num, n) = self.types.numeric(arg.ty).filter(|(num, _)| num.is_float()).ok_or("its operand is no float")?;
+        let (num, n) =
+            self.types.numeric(arg.ty).filter(|(num, _)| num.is_float()).ok_or("its operand is not a float")?;
         if self.types.slots(self.type_of(id)?) != n {
             return Err("its operands do not fit each other".into());
         }
@@ -131,7 +132,7 @@ impl Translator<'_> {
     ) -> Result<(Row, Box<ValueLayout>), String> {
         let (index, base) = (inst.id(offset).ok_or("no offset")?, inst.id(pointer).ok_or("no pointer")?);
         let access = self.access(self.type_of(like)?, MatLayout::default(), 1);
-        let width = self.types.numeric(self.type_of(index)?).ok_or("an offset that is no integer")?.0.bits();
+        let width = self.types.numeric(self.type_of(index)?).ok_or("an offset that is not an integer")?.0.bits();
         let (bytes, slots) = (u64::from(access.extent), u64::from(access.slots));
         let step = Step { index: self.row(index)?, width, bytes, slots, bound: None };
         let dst = self.new_rows(1)?;

@@ -12,7 +12,7 @@ use super::code::{Chain, Conv, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, 
 use super::glsl_std_450;
 use super::num::Num;
 use super::program::Translator;
-use super::translate_values::{self, Arg};
+use super::translate_values::{Arg, Translation};
 use super::types::{Kind, MatLayout, Ty};
 
 /// Code, with the SPIR-V instruction that each part is from.
@@ -287,7 +287,8 @@ impl Translator<'_> {
         let dst = self.row(id)?;
         let manner = self.manner(inst, r);
         let mut code = Vec::new();
-        if !translate_values::translate(&self.types, inst, ty, dst, &args, manner, &mut code)? {
+        let translation = Translation { types: &self.types, inst, ty, dst, args: &args, manner, out: &mut code };
+        if !translation.run()? {
             return Err(match (inst.op, inst.word(1)) {
                 (Op::ExtInst, Some(number)) => format!("instruction {number} of GLSL.std.450 is not supported"),
                 _ => "is not supported".into(),
@@ -411,7 +412,7 @@ impl Translator<'_> {
             }
             Op::CopyMemorySized => {
                 let (to, from) = (inst.id(0).ok_or("no target")?, inst.id(1).ok_or("no source")?);
-                let bytes = inst.id(2).and_then(|id| self.scalar(id)).ok_or("its size is no constant")?;
+                let bytes = inst.id(2).and_then(|id| self.scalar(id)).ok_or("its size is not constant")?;
                 let (to, from) = (self.row(to)?, self.row(from)?);
                 body.push(Ins::CopyBytes { to, from, bytes }, r);
             }
@@ -628,7 +629,7 @@ impl Translator<'_> {
         place: (&mut u64, &mut u64, &mut bool),
         steps: &mut Vec<Step>,
     ) -> Result<(), String> {
-        let width = self.types.numeric(self.type_of(index)?).ok_or("an index that is no integer")?.0.bits();
+        let width = self.types.numeric(self.type_of(index)?).ok_or("an index that is not an integer")?.0.bits();
         let slots = u64::from(slots);
         if let Some(v) = self.scalar(index) {
             let v = super::num::signed(v, width) as u64;

@@ -43,7 +43,7 @@ impl Translator<'_> {
                 let of = operand(0)?;
                 // One published compiler gives a value where the type belongs.
                 let ty = self.types.of(of).map_or_else(|| self.type_of(of), Ok)?;
-                let len = self.types.coop(ty).ok_or("its operand is no matrix type")?.placed.len;
+                let len = self.types.coop(ty).ok_or("the type of its operand is not a matrix type")?.placed.len;
                 let (dst, src) = (self.row(inst.result.ok_or("no result")?)?, self.constant_row(u64::from(len))?);
                 body.push(Ins::Copy { dst, src, n: 1 }, r);
             }
@@ -84,6 +84,31 @@ impl Translator<'_> {
                 let (dst, index) = (self.row(inst.result.ok_or("no result")?)?, self.row(operand(1)?)?);
                 body.push(Ins::GetCoord { dst, ty, index }, r);
             }
+            op if op.is_conversion() => return self.convert(r, inst, body),
+            Op::CompositeConstruct => {
+                // A published compiler splats through a pointer to a struct of the component.
+                let Ok((dst, ty)) = self.matrix_result(inst) else { return Ok(false) };
+                let value = operand(0)?;
+                let Kind::Pointer { pointee, .. } = *self.types.kind(self.type_of(value)?) else { return Ok(false) };
+                let pointee = self.types.of(pointee).ok_or("its pointer's type is not known")?;
+                let temp = self.new_rows(self.types.slots(pointee))?;
+                let access = self.access(pointee, MatLayout::default(), 1);
+                let ptr = self.row(value)?;
+                body.push(Ins::Load { dst: temp, ptr, access: Box::new(access) }, r);
+                body.push(Ins::Splat { dst, ty, value: temp }, r);
+            }
+            Op::CooperativeMatrixApplyFunctionINTEL => {
+                return Err("the calling convention of its function object is not specified".into());
+            }
+            _ => return self.array_instruction(r, inst, body),
+        }
+        Ok(true)
+    }
+
+    /// Translates an instruction of SPV_QCOM_cooperative_matrix_conversion. Returns false for all others.
+    fn array_instruction(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
+        let operand = |i: usize| inst.id(i).ok_or_else(|| format!("lacks operand {i}"));
+        match inst.op {
             Op::CompositeConstructCoopMatQCOM => {
                 let (dst, ty) = self.matrix_result(inst)?;
                 let (array, bits) = self.array(operand(0)?)?;
@@ -115,22 +140,6 @@ impl Translator<'_> {
                     body.push(Ins::Extract { dst: dst + i, vector: src, n, index: at }, r);
                 }
             }
-            op if op.is_conversion() => return self.convert(r, inst, body),
-            Op::CompositeConstruct => {
-                // A published compiler splats through a pointer to a struct of the component.
-                let Ok((dst, ty)) = self.matrix_result(inst) else { return Ok(false) };
-                let value = operand(0)?;
-                let Kind::Pointer { pointee, .. } = *self.types.kind(self.type_of(value)?) else { return Ok(false) };
-                let pointee = self.types.of(pointee).ok_or("its pointer's type is not known")?;
-                let temp = self.new_rows(self.types.slots(pointee))?;
-                let access = self.access(pointee, MatLayout::default(), 1);
-                let ptr = self.row(value)?;
-                body.push(Ins::Load { dst: temp, ptr, access: Box::new(access) }, r);
-                body.push(Ins::Splat { dst, ty, value: temp }, r);
-            }
-            Op::CooperativeMatrixApplyFunctionINTEL => {
-                return Err("the calling convention of its function object is not specified".into());
-            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -139,7 +148,7 @@ impl Translator<'_> {
     fn matrix(&mut self, id: Id) -> Result<(Row, Ty), String> {
         let ty = self.type_of(id)?;
         if self.types.coop(ty).is_none() {
-            return Err(format!("{id} is no matrix whose type is known"));
+            return Err(format!("{id} is not a matrix of a known type"));
         }
         Ok((self.row(id)?, ty))
     }
@@ -152,7 +161,7 @@ impl Translator<'_> {
     fn array(&self, id: Id) -> Result<(u32, u32), String> {
         match *self.types.kind(self.type_of(id)?) {
             Kind::Array { elem, len, .. } => Ok((len, self.types.numeric(elem).ok_or("no array of numbers")?.0.bits())),
-            _ => Err(format!("{id} is no array")),
+            _ => Err(format!("{id} is not an array")),
         }
     }
 
@@ -184,7 +193,7 @@ impl Translator<'_> {
     }
 
     fn extent(&mut self, id: Id) -> Result<(Row, Num), String> {
-        let num = self.types.numeric(self.type_of(id)?).ok_or("a bound is no integer")?.0;
+        let num = self.types.numeric(self.type_of(id)?).ok_or("a bound is not an integer")?.0;
         Ok((self.row(id)?, num))
     }
 
@@ -211,13 +220,13 @@ impl Translator<'_> {
             _ if intel || kernel || layout == CooperativeMatrixLayout::PackedINTEL => 0,
             Some(ty) => match self.types.numeric(ty) {
                 Some((num, n)) => num.bytes() * n,
-                None => return Err("its pointer points to what is no scalar or vector".into()),
+                None => return Err("its pointee is not a scalar or a vector".into()),
             },
             None => 1,
         };
         let (stride, stride_num) = match stride {
             Some(id) => {
-                let num = self.types.numeric(self.type_of(id)?).ok_or("its stride is no integer")?.0;
+                let num = self.types.numeric(self.type_of(id)?).ok_or("its stride is not an integer")?.0;
                 (self.row(id)?, num)
             }
             None => (NO_ROW, Num::U32),

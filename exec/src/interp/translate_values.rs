@@ -26,198 +26,266 @@ pub(super) struct Manner {
     pub floor_strides: bool,
 }
 
-/// Translates an instruction; returns false if it is not one on registers alone. `args` are its id operands that are
-/// values.
-pub(super) fn translate(
-    types: &Types,
-    inst: &Inst,
-    ty: Ty,
-    dst: Row,
-    args: &[Arg],
-    manner: Manner,
-    out: &mut Vec<Ins>,
-) -> Result<bool, String> {
-    let arg = |i: usize| args.get(i).copied().ok_or_else(|| format!("{} lacks operand {i}", inst.op));
-    let n = types.slots(ty);
-    fits(types, inst.op, n, args)?;
-    let literal = |i: usize| inst.word(i).unwrap_or(0);
-    let numeric = |ty: Ty| types.numeric(ty).ok_or_else(|| format!("{} on a type that is not numeric", inst.op));
-    match inst.op {
-        op if op.is_copy() => {
-            out.push(Ins::Copy { dst, src: arg(0)?.row, n });
-        }
-        Op::ConvertPtrToU | Op::ConvertUToPtr => {
-            let conv = Conv { op: Op::UConvert, from: Num::U64, to: numeric(ty)?.0, saturate: false, mode: None };
-            out.push(Ins::Convert { conv, dst, a: arg(0)?.row, n });
-        }
-        op if op.is_pointer_cast() => {
-            out.push(Ins::Copy { dst, src: arg(0)?.row, n: 1 });
-        }
-        Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => construct(types, ty, dst, args, inst.op, out)?,
-        Op::CompositeExtract => {
-            let whole = arg(0)?;
-            let (part, slot) = path(types, whole.ty, inst, 1)?;
-            out.push(Ins::Copy { dst, src: whole.row + slot, n: types.slots(part) });
-        }
-        Op::CompositeInsert => {
-            let (object, whole) = (arg(0)?, arg(1)?);
-            let (part, slot) = path(types, whole.ty, inst, 2)?;
-            let count = types.slots(part);
-            let src =
-                (0..n).map(|i| if (slot..slot + count).contains(&i) { object.row + i - slot } else { whole.row + i });
-            out.push(Ins::Rows { dst, src: src.collect() });
-        }
-        Op::VectorShuffle => {
-            let (a, b) = (arg(0)?, arg(1)?);
-            let len = types.slots(a.ty);
-            let src = (0..n).map(|i| match literal(2 + i as usize) {
-                u32::MAX => NO_ROW,
-                k if k < len => a.row + k,
-                k if k - len < types.slots(b.ty) => b.row + k - len,
-                _ => NO_ROW,
-            });
-            out.push(Ins::Rows { dst, src: src.collect() });
-        }
-        Op::VectorExtractDynamic => {
-            let (v, i) = (arg(0)?, arg(1)?);
-            out.push(Ins::Extract { dst, vector: v.row, n: types.slots(v.ty), index: i.row });
-        }
-        Op::VectorInsertDynamic => {
-            let (v, value, i) = (arg(0)?, arg(1)?, arg(2)?);
-            out.push(Ins::Insert { dst, vector: v.row, n, value: value.row, index: i.row });
-        }
-        Op::Select => {
-            let (c, a, b) = (arg(0)?, arg(1)?, arg(2)?);
-            let wide = matches!(types.kind(c.ty), Kind::Vector { .. });
-            let num = types.numeric(ty).map(|t| t.0);
-            out.push(Ins::Select { cond: c.row, wide, dst, a: a.row, b: b.row, n, num });
-        }
-        Op::Transpose => {
-            let a = arg(0)?;
-            let Kind::Matrix { column, cols } = *types.kind(a.ty) else {
-                return Err("OpTranspose of no matrix".into());
-            };
-            let rows = types.slots(column);
-            let src = (0..rows).flat_map(|r| (0..cols).map(move |c| a.row + c * rows + r));
-            out.push(Ins::Rows { dst, src: src.collect() });
-        }
-        Op::ConvertFToU
-        | Op::ConvertFToS
-        | Op::ConvertSToF
-        | Op::ConvertUToF
-        | Op::UConvert
-        | Op::SConvert
-        | Op::FConvert
-        | Op::SatConvertSToU
-        | Op::SatConvertUToS => {
-            let a = arg(0)?;
-            let (from, to) = (numeric(a.ty)?.0, numeric(ty)?.0);
-            let conv = Conv { op: inst.op, from, to, saturate: manner.saturate, mode: manner.mode };
-            out.push(Ins::Convert { conv, dst, a: a.row, n });
-        }
-        Op::ConvertFToBF16INTEL => {
-            let a = arg(0)?;
-            let conv = Conv { op: Op::FConvert, from: Num::F32, to: Num::Bf16, saturate: false, mode: None };
-            out.push(Ins::Convert { conv, dst, a: a.row, n });
-        }
-        Op::ConvertBF16ToFINTEL => {
-            let a = arg(0)?;
-            let conv = Conv { op: Op::FConvert, from: Num::Bf16, to: Num::F32, saturate: false, mode: None };
-            out.push(Ins::Convert { conv, dst, a: a.row, n });
-        }
-        Op::Bitcast => {
-            let a = arg(0)?;
-            let ((from, an), (to, _)) = (numeric(a.ty)?, numeric(ty)?);
-            if from.bits() == to.bits() {
-                out.push(Ins::Copy { dst, src: a.row, n });
-            } else {
-                let f = LaneFn::Bits { from: from.bits(), to: to.bits() };
-                out.push(Ins::Lane { f, dst, n, args: [(a.row, an)].into() });
-            }
-        }
-        Op::BitcastExtractEXT => {
-            let (a, at) = (arg(0)?, arg(1)?);
-            let ((from, an), (to, _)) = (numeric(a.ty)?, numeric(ty)?);
-            let f = LaneFn::BitsAt { from: from.bits(), to: to.bits() };
-            out.push(Ins::Lane { f, dst, n, args: [(a.row, an), (at.row, 1)].into() });
-        }
-        Op::VectorTimesScalar | Op::MatrixTimesScalar => {
-            let (a, b) = (arg(0)?, arg(1)?);
-            let num = numeric(ty)?.0;
-            let op = if num.is_float() { Op::FMul } else { Op::IMul };
-            for i in 0..n {
-                out.push(Ins::Each { op, num, dst: dst + i, args: [a.row + i, b.row, 0, 0], n: 1 });
-            }
-        }
-        Op::VectorTimesMatrix | Op::MatrixTimesVector | Op::MatrixTimesMatrix => {
-            let (a, b) = (arg(0)?, arg(1)?);
-            let num = numeric(ty)?.0;
-            let (rows, inner) = match (inst.op, types.kind(a.ty)) {
-                (Op::VectorTimesMatrix, _) => (1, types.slots(a.ty)),
-                (_, Kind::Matrix { column, cols }) => (types.slots(*column), *cols),
-                _ => return Err(format!("{} of no matrix", inst.op)),
-            };
-            if rows == 0 || !n.is_multiple_of(rows) || types.slots(b.ty) != inner * (n / rows) || args.len() != 2 {
-                return Err(format!("{}: its operands do not fit each other", inst.op));
-            }
-            let f = LaneFn::Product { num, rows, inner, cols: n / rows };
-            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
-        }
-        Op::OuterProduct => {
-            let f = LaneFn::Outer(numeric(ty)?.0);
-            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
-        }
-        Op::Dot => {
-            let f = LaneFn::Dot(numeric(ty)?.0);
-            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
-        }
-        op if op.is_dot_product() => {
-            let (a, b) = (arg(0)?, arg(1)?);
-            let accumulate = inst.op.is_saturating_dot_product();
-            let signed = match inst.op {
-                Op::SDot | Op::SDotAccSat => [true, true],
-                Op::UDot | Op::UDotAccSat => [false, false],
-                _ => [true, false],
-            };
-            let packed = matches!(types.kind(a.ty), Kind::Num(_));
-            let (a, b, to) = (numeric(a.ty)?.0, numeric(b.ty)?.0, numeric(ty)?.0);
-            let f = LaneFn::IntDot { a, b, to, packed, signed, accumulate };
-            let used = if accumulate { 3 } else { 2 };
-            out.push(Ins::Lane { f, dst, n, args: whole(types, &args[..used.min(args.len())]) });
-        }
-        Op::IAddCarry | Op::ISubBorrow | Op::UMulExtended | Op::SMulExtended => {
-            let f = LaneFn::Pair { op: inst.op, width: numeric(arg(0)?.ty)?.0.bits() };
-            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
-        }
-        Op::Any | Op::All => {
-            let f = if inst.op == Op::Any { LaneFn::Any } else { LaneFn::All };
-            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
-        }
-        Op::ExtInst if manner.glsl => return ext(types, inst, ty, dst, args, out),
-        op if op.is_tensor_layout() => {
-            let Kind::Layout { dim, .. } = *types.kind(ty) else { return Err("no tensor layout".into()) };
-            let f = LaneFn::Layout { op: inst.op, dim, floor: manner.floor_strides };
-            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
-        }
-        op if op.is_tensor_view() => {
-            let Kind::View { dim, .. } = *types.kind(ty) else { return Err("no tensor view".into()) };
-            let f = LaneFn::View { op: inst.op, dim };
-            out.push(Ins::Lane { f, dst, n, args: whole(types, args) });
-        }
-        op if is_each(op) => {
-            let num = match types.numeric(arg(0)?.ty) {
-                Some((num, _)) => num,
-                None => return Err(format!("{op} on a type that is not numeric")),
-            };
-            let mut rows = [0; 4];
-            for (slot, a) in rows.iter_mut().zip(args) {
-                *slot = a.row;
-            }
-            out.push(Ins::Each { op, num, dst, args: rows, n });
-        }
-        _ => return Ok(false),
+/// An instruction to translate. `args` are its id operands that are values.
+pub(super) struct Translation<'a> {
+    pub types: &'a Types,
+    pub inst: &'a Inst,
+    /// The type of the result.
+    pub ty: Ty,
+    /// The first row of the result.
+    pub dst: Row,
+    pub args: &'a [Arg],
+    pub manner: Manner,
+    pub out: &'a mut Vec<Ins>,
+}
+
+impl Translation<'_> {
+    /// Translates the instruction; returns false if it is not one on registers alone.
+    pub(super) fn run(mut self) -> Result<bool, String> {
+        fits(self.types, self.inst.op, self.types.slots(self.ty), self.args)?;
+        Ok(self.rearrangement()? || self.conversion()? || self.algebra()? || self.tensor()? || self.component_wise()?)
     }
-    Ok(true)
+
+    fn arg(&self, i: usize) -> Result<Arg, String> {
+        self.args.get(i).copied().ok_or_else(|| format!("{} lacks operand {i}", self.inst.op))
+    }
+
+    fn literal(&self, i: usize) -> u32 {
+        self.inst.word(i).unwrap_or(0)
+    }
+
+    fn numeric(&self, ty: Ty) -> Result<(Num, u32), String> {
+        self.types.numeric(ty).ok_or_else(|| format!("{} on a type that is not numeric", self.inst.op))
+    }
+
+    /// Instructions that only move components.
+    fn rearrangement(&mut self) -> Result<bool, String> {
+        let (ty, dst, n) = (self.ty, self.dst, self.types.slots(self.ty));
+        match self.inst.op {
+            op if op.is_copy() => {
+                self.out.push(Ins::Copy { dst, src: self.arg(0)?.row, n });
+            }
+            op if op.is_pointer_cast() => {
+                self.out.push(Ins::Copy { dst, src: self.arg(0)?.row, n: 1 });
+            }
+            Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => {
+                construct(self.types, ty, dst, self.args, self.inst.op, self.out)?
+            }
+            Op::CompositeExtract => {
+                let whole = self.arg(0)?;
+                let (part, slot) = path(self.types, whole.ty, self.inst, 1)?;
+                self.out.push(Ins::Copy { dst, src: whole.row + slot, n: self.types.slots(part) });
+            }
+            Op::CompositeInsert => {
+                let (object, whole) = (self.arg(0)?, self.arg(1)?);
+                let (part, slot) = path(self.types, whole.ty, self.inst, 2)?;
+                let count = self.types.slots(part);
+                let src = (0..n)
+                    .map(|i| if (slot..slot + count).contains(&i) { object.row + i - slot } else { whole.row + i });
+                self.out.push(Ins::Rows { dst, src: src.collect() });
+            }
+            Op::VectorShuffle => {
+                let (a, b) = (self.arg(0)?, self.arg(1)?);
+                let len = self.types.slots(a.ty);
+                let src = (0..n).map(|i| match self.literal(2 + i as usize) {
+                    u32::MAX => NO_ROW,
+                    k if k < len => a.row + k,
+                    k if k - len < self.types.slots(b.ty) => b.row + k - len,
+                    _ => NO_ROW,
+                });
+                self.out.push(Ins::Rows { dst, src: src.collect() });
+            }
+            Op::VectorExtractDynamic => {
+                let (v, i) = (self.arg(0)?, self.arg(1)?);
+                self.out.push(Ins::Extract { dst, vector: v.row, n: self.types.slots(v.ty), index: i.row });
+            }
+            Op::VectorInsertDynamic => {
+                let (v, value, i) = (self.arg(0)?, self.arg(1)?, self.arg(2)?);
+                self.out.push(Ins::Insert { dst, vector: v.row, n, value: value.row, index: i.row });
+            }
+            Op::Select => {
+                let (c, a, b) = (self.arg(0)?, self.arg(1)?, self.arg(2)?);
+                let wide = matches!(self.types.kind(c.ty), Kind::Vector { .. });
+                let num = self.types.numeric(ty).map(|t| t.0);
+                self.out.push(Ins::Select { cond: c.row, wide, dst, a: a.row, b: b.row, n, num });
+            }
+            Op::Transpose => {
+                let a = self.arg(0)?;
+                let Kind::Matrix { column, cols } = *self.types.kind(a.ty) else {
+                    return Err("the operand of OpTranspose is not a matrix".into());
+                };
+                let rows = self.types.slots(column);
+                let src = (0..rows).flat_map(|r| (0..cols).map(move |c| a.row + c * rows + r));
+                self.out.push(Ins::Rows { dst, src: src.collect() });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Conversions and bitcasts.
+    fn conversion(&mut self) -> Result<bool, String> {
+        let (ty, dst, n) = (self.ty, self.dst, self.types.slots(self.ty));
+        match self.inst.op {
+            Op::ConvertPtrToU | Op::ConvertUToPtr => {
+                let conv =
+                    Conv { op: Op::UConvert, from: Num::U64, to: self.numeric(ty)?.0, saturate: false, mode: None };
+                self.out.push(Ins::Convert { conv, dst, a: self.arg(0)?.row, n });
+            }
+            Op::ConvertFToU
+            | Op::ConvertFToS
+            | Op::ConvertSToF
+            | Op::ConvertUToF
+            | Op::UConvert
+            | Op::SConvert
+            | Op::FConvert
+            | Op::SatConvertSToU
+            | Op::SatConvertUToS => {
+                let a = self.arg(0)?;
+                let (from, to) = (self.numeric(a.ty)?.0, self.numeric(ty)?.0);
+                let conv = Conv { op: self.inst.op, from, to, saturate: self.manner.saturate, mode: self.manner.mode };
+                self.out.push(Ins::Convert { conv, dst, a: a.row, n });
+            }
+            Op::ConvertFToBF16INTEL => {
+                let a = self.arg(0)?;
+                let conv = Conv { op: Op::FConvert, from: Num::F32, to: Num::Bf16, saturate: false, mode: None };
+                self.out.push(Ins::Convert { conv, dst, a: a.row, n });
+            }
+            Op::ConvertBF16ToFINTEL => {
+                let a = self.arg(0)?;
+                let conv = Conv { op: Op::FConvert, from: Num::Bf16, to: Num::F32, saturate: false, mode: None };
+                self.out.push(Ins::Convert { conv, dst, a: a.row, n });
+            }
+            Op::Bitcast => {
+                let a = self.arg(0)?;
+                let ((from, an), (to, _)) = (self.numeric(a.ty)?, self.numeric(ty)?);
+                if from.bits() == to.bits() {
+                    self.out.push(Ins::Copy { dst, src: a.row, n });
+                } else {
+                    let f = LaneFn::Bits { from: from.bits(), to: to.bits() };
+                    self.out.push(Ins::Lane { f, dst, n, args: [(a.row, an)].into() });
+                }
+            }
+            Op::BitcastExtractEXT => {
+                let (a, at) = (self.arg(0)?, self.arg(1)?);
+                let ((from, an), (to, _)) = (self.numeric(a.ty)?, self.numeric(ty)?);
+                let f = LaneFn::BitsAt { from: from.bits(), to: to.bits() };
+                self.out.push(Ins::Lane { f, dst, n, args: [(a.row, an), (at.row, 1)].into() });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Instructions that look at all components of their operands.
+    fn algebra(&mut self) -> Result<bool, String> {
+        let (ty, dst, n) = (self.ty, self.dst, self.types.slots(self.ty));
+        match self.inst.op {
+            Op::VectorTimesScalar | Op::MatrixTimesScalar => {
+                let (a, b) = (self.arg(0)?, self.arg(1)?);
+                let num = self.numeric(ty)?.0;
+                let op = if num.is_float() { Op::FMul } else { Op::IMul };
+                for i in 0..n {
+                    self.out.push(Ins::Each { op, num, dst: dst + i, args: [a.row + i, b.row, 0, 0], n: 1 });
+                }
+            }
+            Op::VectorTimesMatrix | Op::MatrixTimesVector | Op::MatrixTimesMatrix => {
+                let (a, b) = (self.arg(0)?, self.arg(1)?);
+                let num = self.numeric(ty)?.0;
+                let (rows, inner) = match (self.inst.op, self.types.kind(a.ty)) {
+                    (Op::VectorTimesMatrix, _) => (1, self.types.slots(a.ty)),
+                    (_, Kind::Matrix { column, cols }) => (self.types.slots(*column), *cols),
+                    _ => return Err(format!("the first operand of {} is not a matrix", self.inst.op)),
+                };
+                if rows == 0
+                    || !n.is_multiple_of(rows)
+                    || self.types.slots(b.ty) != inner * (n / rows)
+                    || self.args.len() != 2
+                {
+                    return Err(format!("{}: its operands do not fit each other", self.inst.op));
+                }
+                let f = LaneFn::Product { num, rows, inner, cols: n / rows };
+                self.out.push(Ins::Lane { f, dst, n, args: whole(self.types, self.args) });
+            }
+            Op::OuterProduct => {
+                let f = LaneFn::Outer(self.numeric(ty)?.0);
+                self.out.push(Ins::Lane { f, dst, n, args: whole(self.types, self.args) });
+            }
+            Op::Dot => {
+                let f = LaneFn::Dot(self.numeric(ty)?.0);
+                self.out.push(Ins::Lane { f, dst, n, args: whole(self.types, self.args) });
+            }
+            op if op.is_dot_product() => {
+                let (a, b) = (self.arg(0)?, self.arg(1)?);
+                let accumulate = self.inst.op.is_saturating_dot_product();
+                let signed = match self.inst.op {
+                    Op::SDot | Op::SDotAccSat => [true, true],
+                    Op::UDot | Op::UDotAccSat => [false, false],
+                    _ => [true, false],
+                };
+                let packed = matches!(self.types.kind(a.ty), Kind::Num(_));
+                let (a, b, to) = (self.numeric(a.ty)?.0, self.numeric(b.ty)?.0, self.numeric(ty)?.0);
+                let f = LaneFn::IntDot { a, b, to, packed, signed, accumulate };
+                let used = if accumulate { 3 } else { 2 };
+                self.out.push(Ins::Lane {
+                    f,
+                    dst,
+                    n,
+                    args: whole(self.types, &self.args[..used.min(self.args.len())]),
+                });
+            }
+            Op::IAddCarry | Op::ISubBorrow | Op::UMulExtended | Op::SMulExtended => {
+                let f = LaneFn::Pair { op: self.inst.op, width: self.numeric(self.arg(0)?.ty)?.0.bits() };
+                self.out.push(Ins::Lane { f, dst, n, args: whole(self.types, self.args) });
+            }
+            Op::Any | Op::All => {
+                let f = if self.inst.op == Op::Any { LaneFn::Any } else { LaneFn::All };
+                self.out.push(Ins::Lane { f, dst, n, args: whole(self.types, self.args) });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Instructions on tensor layouts and views.
+    fn tensor(&mut self) -> Result<bool, String> {
+        let (ty, dst, n) = (self.ty, self.dst, self.types.slots(self.ty));
+        match self.inst.op {
+            op if op.is_tensor_layout() => {
+                let Kind::Layout { dim, .. } = *self.types.kind(ty) else { return Err("no tensor layout".into()) };
+                let f = LaneFn::Layout { op: self.inst.op, dim, floor: self.manner.floor_strides };
+                self.out.push(Ins::Lane { f, dst, n, args: whole(self.types, self.args) });
+            }
+            op if op.is_tensor_view() => {
+                let Kind::View { dim, .. } = *self.types.kind(ty) else { return Err("no tensor view".into()) };
+                let f = LaneFn::View { op: self.inst.op, dim };
+                self.out.push(Ins::Lane { f, dst, n, args: whole(self.types, self.args) });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Instructions that work component by component, and those of GLSL.std.450.
+    fn component_wise(&mut self) -> Result<bool, String> {
+        let (ty, dst, n) = (self.ty, self.dst, self.types.slots(self.ty));
+        match self.inst.op {
+            Op::ExtInst if self.manner.glsl => return ext(self.types, self.inst, ty, dst, self.args, self.out),
+            op if is_each(op) => {
+                let num = match self.types.numeric(self.arg(0)?.ty) {
+                    Some((num, _)) => num,
+                    None => return Err(format!("{op} on a type that is not numeric")),
+                };
+                let mut rows = [0; 4];
+                for (slot, a) in rows.iter_mut().zip(self.args) {
+                    *slot = a.row;
+                }
+                self.out.push(Ins::Each { op, num, dst, args: rows, n });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 /// Checks the numbers of components that execution relies on: malformed modules get no further than this.

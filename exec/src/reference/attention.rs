@@ -104,7 +104,9 @@ impl Attention {
     pub(super) fn check(&self, case: &Case) -> Result<(), Error> {
         let sizes = [self.n, self.kv, self.head, self.head_v(), self.heads, self.kv_heads, self.batches];
         if sizes.iter().any(|&size| size == 0 || size > 1 << 16) || !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(Error::case("expect: attention's sizes are no sizes, or heads no multiple of kv-heads"));
+            return Err(Error::case(
+                "expect: a size of attention is 0 or too large, or heads is not a multiple of kv-heads",
+            ));
         }
         if !self.slopes.is_empty() && self.slopes.len() as u64 != self.heads {
             return Err(Error::case("expect: attention has a slope for each head, or none"));

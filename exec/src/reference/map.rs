@@ -102,7 +102,7 @@ fn word(text: &str) -> Result<Word, String> {
         "abs" => Word::Unary(Unary::Abs),
         _ => {
             if let Some((value, kind)) = text.split_once(':') {
-                return typed_number(value, kind).ok_or_else(|| format!("'{text}' is no number with a type"));
+                return typed_number(value, kind).ok_or_else(|| format!("'{text}' is not a number with a type"));
             }
             if let Ok(kind) = text.parse::<ComponentType>() {
                 return if number::is_element_type(kind) {

@@ -327,8 +327,8 @@ fn execution(row: &OpRow, rest: &[(String, char)]) -> usize {
 /// Never plain: at least one word, and at most none.
 const NOT_PLAIN: (u8, u8, u8, u8) = (1, 0, 1, 255);
 
-/// How many words of operands there must at least and may at most be (255: any number), in steps of how many, so that
-/// those before the last number returned are ids and the others literals, a word each.
+/// Returns the least and the greatest number of words of operands (255: any number), the step between allowed numbers,
+/// and the number of leading words that are ids; the others are literals of one word each.
 fn plain(shapes: &[(String, char)]) -> (u8, u8, u8, u8) {
     let (mut least, mut most, mut ids) = (0, 0, 255);
     for (i, (kind, quantifier)) in shapes.iter().enumerate() {

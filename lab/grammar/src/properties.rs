@@ -301,7 +301,7 @@ pub(super) fn properties() -> impl Iterator<Item = &'static str> {
 ///
 /// # Panics
 ///
-/// Where the name says what no row does.
+/// If the name implies a property that no row has.
 pub(super) fn bits_of(op: u16, name: &str) -> u32 {
     let has = |p: &Property| p.1.iter().any(|r| r.contains(&op));
     let named = |property: &str| PROPERTIES.iter().any(|p| p.0 == property && has(p));
@@ -379,7 +379,7 @@ const OTHER_OF_GROUPS: [&str; 7] = [
 ///
 /// # Panics
 ///
-/// Where an instruction has the name of one and is none that is known.
+/// If an instruction has the name of a group operation that is not known.
 pub(super) fn group_operation(name: &str) -> Option<&'static str> {
     let rest = name.strip_prefix("GroupNonUniform").or_else(|| name.strip_prefix("Group"));
     let rest = rest.or_else(|| name.strip_prefix("Subgroup"))?;
@@ -395,7 +395,7 @@ pub(super) fn group_operation(name: &str) -> Option<&'static str> {
 ///
 /// # Panics
 ///
-/// Where no row names the opcode, or more than one does.
+/// If no row names the opcode, or more than one does.
 pub(super) fn of(op: u16, name: &str) -> (&'static str, u8) {
     let mut rows = ROWS.iter().filter(|(_, _, ranges)| ranges.iter().any(|r| r.contains(&op)));
     let row = rows.next().unwrap_or_else(|| panic!("properties: no row has opcode {op} (Op{name})"));

@@ -8,7 +8,7 @@ use coop_ir::constant::{Constants, Specialization};
 use coop_ir::types::{CoopMatView, Scalar, coop_mat_of};
 use coop_ir::{Id, Module, Op};
 
-/// Why the device does not run a module natively, if its matrices are the reason.
+/// Returns the reason why the device does not run the matrices of a module natively, if there is one.
 pub(super) fn why_not(module: &Module, spec: &Specialization, profile: &Profile, invocations: u32) -> Option<String> {
     let constants = Constants::new(module, spec);
     if let Some(why) = known::is_wrong(module, &constants, &profile.device) {
@@ -42,7 +42,7 @@ pub(super) fn why_not(module: &Module, spec: &Specialization, profile: &Profile,
     None
 }
 
-/// The same for matrices of SPV_NV_cooperative_matrix.
+/// Like [`why_not`], for matrices of SPV_NV_cooperative_matrix.
 fn why_not_nv1(module: &Module, constants: &Constants, profile: &Profile) -> Option<String> {
     let list = &profile.nv_properties;
     let size = |id: Option<Id>| constants.get(id?).value();

@@ -58,7 +58,7 @@ pub(super) fn is_wrong(module: &Module, constants: &Constants, device: &str) -> 
     find(WRONG, module, constants, device)
 }
 
-/// Why the driver of a device may have ended at a module.
+/// Returns the reason why the driver of a device may have crashed at a module.
 pub(super) fn may_end(module: &Module, constants: &Constants, device: &str) -> Option<&'static str> {
     find(ENDS, module, constants, device)
 }
@@ -252,7 +252,7 @@ mod tests {
     use coop_exec::Case;
     use std::path::Path;
 
-    /// Of each module that shows what is wrong, why it is not run.
+    /// Modules that show faults are recognized.
     #[test]
     fn modules_that_show_it_are_known() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/drivers");

@@ -102,7 +102,7 @@ static INTEL: LazyLock<Option<coop_device::Profile>> =
 /// A module as it is, or lowered.
 #[derive(Clone, Copy)]
 struct Form {
-    /// How: target, what lanes are, and of how many a subgroup is.
+    /// The target and lanes of the lowering.
     lowered: Option<(Target, Lanes)>,
     size: u32,
 }
@@ -231,7 +231,7 @@ impl Differential<'_, '_> {
         self.device.map_or(8, |d| d.profile().limits.subgroup_size)
     }
 
-    /// How to lower for a target: one way, which `salt` chooses.
+    /// Returns a form of lowering for a target, which `salt` selects.
     fn forms(&self, profile: GeneratorProfile, target: Target, salt: u64, one_subgroup: bool) -> Vec<Form> {
         let lanes = profile.lanes();
         if profile.dialect == Dialect::Kernel && target == Target::Scalar {
@@ -332,7 +332,7 @@ impl Differential<'_, '_> {
         self.interpreted_in(s, module, form, placement, form.size)
     }
 
-    /// The same on a device with subgroups of another size.
+    /// Interprets on a device with another subgroup size.
     fn interpreted_in(
         &self,
         s: &mut Session<'_>,
@@ -516,12 +516,12 @@ fn spirv_val(tool: &Path, module: &Module, environment: &str) -> Result<(), Stri
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
 }
 
-/// Why the driver of a device may have ended at a module, if it is known to do so at modules of the kind.
+/// Returns the known reason why the driver of a device may have crashed at a module, if any.
 pub fn may_end(module: &Module, spec: &Specialization, device: &str) -> Option<&'static str> {
     known::may_end(module, &Constants::new(module, spec), device)
 }
 
-/// The same of what a module becomes for a target on that device.
+/// Like [`may_end`], for a module lowered for a target.
 pub fn may_end_lowered(
     profile: GeneratorProfile,
     module: &Module,

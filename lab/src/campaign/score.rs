@@ -1,4 +1,4 @@
-//! How many broken rules coopcheck finds, and how many of the broken modules spirv-val refuses.
+//! Counts the broken rules that coopcheck finds, and the broken modules that spirv-val refuses.
 
 use super::entropy;
 use crate::generator::mutate::{Mutator, mutators};
@@ -42,13 +42,13 @@ pub fn device_rules() -> impl Iterator<Item = &'static str> {
 /// The result for the modules in which a rule was broken.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
-    /// How many there were.
+    /// The number of modules.
     pub broken: u64,
     /// In how many coopcheck reported that rule.
     pub found: u64,
     /// In how many of these it reported no other rule's error.
     pub alone: u64,
-    /// How many spirv-val was asked about, and refused.
+    /// The numbers of modules that spirv-val checked and that it refused.
     pub external: [u64; 2],
     /// The rules that were reported where the broken one was not.
     pub instead: BTreeMap<String, u64>,
@@ -59,20 +59,20 @@ pub struct Score {
 /// The findings for modules in which nothing was broken.
 #[derive(Clone, Debug, Default)]
 pub struct Valid {
-    /// How many there were.
+    /// The number of modules.
     pub modules: u64,
     /// In how many of them coopcheck reported which rule at which level.
     pub reported: BTreeMap<(Level, &'static str), u64>,
-    /// How many spirv-val was asked about, and refused.
+    /// The numbers of modules that spirv-val checked and that it refused.
     pub external: [u64; 2],
 }
 
 /// The scores by rule.
 #[derive(Clone, Debug, Default)]
 pub struct Scores {
-    /// By rule.
+    /// The scores by rule.
     pub rules: BTreeMap<&'static str, Score>,
-    /// Of the modules before anything was broken.
+    /// The findings in modules before anything was broken.
     pub valid: Valid,
 }
 

@@ -1,4 +1,4 @@
-//! How much was done: by profile, how many modules ran where, and what became of the others.
+//! The counts of a campaign by profile: the modules that ran in each place, and the fate of the others.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,13 +13,13 @@ pub struct Row {
     pub modules: u64,
     /// Processor time, in seconds, added over all jobs.
     pub seconds: f64,
-    /// The same by what it went into.
+    /// The time by activity.
     pub spent: BTreeMap<String, f64>,
     /// Runs, by what ran where.
     pub runs: Counts,
     /// Runs that were skipped, by form, place and reason.
     pub skipped: Counts,
-    /// How many modules were lowered, by target.
+    /// The number of lowered modules, by target.
     pub lowered: Counts,
     /// Refusals of the lowering, by target and rule.
     pub refused: Counts,
@@ -27,12 +27,12 @@ pub struct Row {
     pub failed: Counts,
 }
 
-/// How much was done, by profile.
+/// The counts of a campaign, by profile.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// By profile.
+    /// The counts by profile.
     pub rows: BTreeMap<String, Row>,
-    /// How often which constructs were made.
+    /// The number of each construct that was made.
     pub made: Counts,
 }
 
@@ -64,7 +64,7 @@ impl Row {
         add(&mut self.failed, &other.failed);
     }
 
-    /// Says what seconds went into.
+    /// Adds time to an activity.
     pub fn spend(&mut self, what: &str, seconds: f64) {
         *self.spent.entry(what.to_owned()).or_default() += seconds;
     }

@@ -39,8 +39,8 @@ enum Where {
 /// The limits that modules keep to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum LimitsArg {
-    /// Of each in turn: what the device runs, if there is one; what can be lowered to tiles, if that is asked for; and
-    /// the specification only
+    /// Each in turn: the limits of the device, if there is one; modules that can be lowered to tiles, if that is asked
+    /// for; the specification's limits only
     Auto,
     /// The specification only
     Any,
@@ -57,7 +57,7 @@ pub(crate) struct Campaign {
     /// Instructions that modules have, each dialect in its turn: khr, nv2 and so on, or all; kernel makes kernels of OpenCL
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "khr")]
     dialect: Vec<String>,
-    /// How many modules of each dialect: one that is named twice has twice as many
+    /// The number of modules of each dialect; a dialect that is named twice has twice as many
     #[arg(long, value_name = "N", default_value_t = 1000)]
     count: u64,
     /// The seed of the first; each module has the next
@@ -96,7 +96,7 @@ pub(crate) struct Campaign {
     /// Begin no module after so many seconds
     #[arg(long, value_name = "SECONDS")]
     most_seconds: Option<u64>,
-    /// How often to try to make what fails smaller, in each of two ways
+    /// The number of attempts to shrink a failing module, in each of two ways
     #[arg(long, value_name = "TRIES", default_value_t = 400)]
     shrink: u32,
     /// Ask spirv-val about every module too
@@ -114,7 +114,7 @@ pub(crate) struct Campaign {
     /// The profile that it is of: khr, nv2-lavapipe and so on
     #[arg(long, value_name = "NAME", value_parser = profile_named)]
     profile: Option<GeneratorProfile>,
-    /// Which of the jobs this process is, and the first module for it
+    /// The number of the job that this process runs, and its first module
     #[arg(long, value_name = "JOB,FIRST", value_delimiter = ',', hide = true)]
     worker: Option<Vec<u64>>,
     #[command(flatten)]
@@ -122,7 +122,7 @@ pub(crate) struct Campaign {
 }
 
 fn profile_named(name: &str) -> Result<GeneratorProfile, String> {
-    GeneratorProfile::from_name(name).ok_or_else(|| format!("there is no profile '{name}'"))
+    GeneratorProfile::from_name(name).ok_or_else(|| format!("there is not a profile '{name}'"))
 }
 
 /// The devices that run modules besides the interpreter.

@@ -20,7 +20,7 @@ use coop_lab::figures::{Contender, Figure, List, Try};
 use coop_passes::{Options, Target};
 
 use coop_cli::args::{MOST_BENCH, MOST_SECONDS, whole};
-use coop_cli::cooprun::execute::tera_operations;
+use coop_cli::cooprun::results::tera_operations;
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::io;
 use coop_cli::{Status, io::FileError};

@@ -15,7 +15,7 @@ pub(crate) struct Mutants {
     /// Dialects of the modules, or all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all")]
     dialect: Vec<String>,
-    /// How many modules of each dialect
+    /// The number of modules of each dialect
     #[arg(long, value_name = "N", default_value_t = 200)]
     count: u64,
     /// The seed of the first

@@ -18,7 +18,7 @@ use coop_cli::io;
 pub(crate) struct Record {
     /// The folder with modules and their cases: a.b.spv is run with a.b.toml or a.toml, and every variant
     folder: PathBuf,
-    /// Where to write the recordings, MODULE.rec each
+    /// The folder to write the recordings to, as MODULE.rec
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// Only the module of this name, or, with a * at the end, those whose names begin so
@@ -34,7 +34,7 @@ pub(crate) struct Record {
 impl Record {
     pub(crate) fn run(&self) -> Result<Status, Failure> {
         let timeout = Duration::try_from_secs_f64(self.timeout)
-            .map_err(|_| Failure::Usage(format!("--timeout: {} is no number of seconds", self.timeout)))?;
+            .map_err(|_| Failure::Usage(format!("--timeout: {} is not a number of seconds", self.timeout)))?;
         let options = RunOptions { timeout, ..RunOptions::default() };
         std::fs::create_dir_all(&self.output)
             .map_err(|error| Failure::Usage(format!("{}: {error}", self.output.display())))?;

@@ -22,7 +22,7 @@ use coop_cli::io;
 pub(crate) struct Replay {
     /// The folder with modules and their cases
     folder: PathBuf,
-    /// Where the recordings are; FOLDER/h100 without this
+    /// The folder of the recordings [default: FOLDER/h100]
     #[arg(long, value_name = "DIR")]
     recorded: Option<PathBuf>,
     /// Only the module of this name, or, with a * at the end, those whose names begin so
@@ -38,6 +38,16 @@ pub(crate) struct Replay {
     on: OnArgs,
 }
 
+/// A recorded run of a module with a case.
+struct Recorded<'a> {
+    module: &'a Module,
+    case: &'a Case,
+    kept: &'a [(String, Kept)],
+    /// The known reason why runs differ from it.
+    known: Option<&'a str>,
+    title: &'a str,
+}
+
 /// The counts of the results of runs.
 #[derive(Default)]
 struct Tally {
@@ -49,7 +59,7 @@ struct Tally {
     no_answer: usize,
     /// There is no recording.
     missing: usize,
-    /// Can't be lowered, or does not run here.
+    /// The number of modules that can't be lowered or do not run here.
     refused: usize,
 }
 
@@ -101,7 +111,8 @@ impl Replay {
                     Some(run @ Run { ended: Ended::Ran(kept), .. }) => {
                         let why = known.why(&subject.name, run, self.target.is_none() && self.on.interp.is_nvidia());
                         let title = format!("{}: {run}", subject.name);
-                        self.one(&module, &case, (kept, why), opened, style, &title, tally)?;
+                        let recorded = Recorded { module: &module, case: &case, kept, known: why, title: &title };
+                        self.one(&recorded, opened, style, tally)?;
                     }
                 }
             }
@@ -109,17 +120,14 @@ impl Replay {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all of them are different things")]
     fn one(
         &self,
-        module: &Module,
-        case: &Case,
-        (kept, known): (&[(String, Kept)], Option<&str>),
+        recorded: &Recorded<'_>,
         opened: &Opened,
         style: &OutputStyle,
-        title: &str,
         tally: &mut Tally,
     ) -> Result<(), Failure> {
+        let Recorded { module, case, kept, known, title } = *recorded;
         let runners = self.on.runners(opened, case, style)?;
         let mut bounds = None;
         for runner in &runners {

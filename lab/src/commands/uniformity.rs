@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Args, Debug)]
 pub(crate) struct Uniformity {
-    /// How many modules
+    /// The number of modules
     #[arg(long, value_name = "N", default_value_t = 1000)]
     count: u64,
     /// The seed of the first; each module has the next

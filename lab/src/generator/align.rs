@@ -1,6 +1,7 @@
-//! How far loads and stores are aligned: as the texts ask, or only as far as what memory and the matrix are made of.
+//! The alignment of loads and stores: that of the specifications, or only that of the component type.
 //!
-//! The texts leave the second undefined. Engines do it, and drivers give what they expect: every lowering must too.
+//! The specifications leave the second undefined. Engines rely on it, and drivers give what they expect: every lowering
+//! must too.
 
 use super::emit::Gen;
 use super::{Limits, entropy::Echo};
@@ -46,7 +47,7 @@ impl Gen<'_> {
         }
     }
 
-    /// How many steps an output's place is behind the place before it, where steps are less than 16 bytes.
+    /// Returns the number of steps between an output and the one before it, where steps are less than 16 bytes.
     pub(super) fn unaligned_gap(&mut self, step_bytes: u32) -> u32 {
         if !self.unaligned || step_bytes.is_multiple_of(16) { 0 } else { self.e.echo().below(7) }
     }

@@ -23,10 +23,10 @@ pub(super) struct Decoder {
     pub(super) range: Range,
 }
 
-/// How numbers lie in a block.
+/// The layout of numbers in a block.
 #[derive(Clone, Copy)]
 struct Packing {
-    /// Of a number.
+    /// The width of a number.
     bits: u32,
     /// The type that they are packed into.
     word: Scalar,

@@ -55,7 +55,7 @@ impl<'a> Entropy<'a> {
         byte
     }
 
-    /// How many bytes were asked for.
+    /// Returns the number of bytes that were asked for.
     pub(super) fn used(&self) -> usize {
         self.at
     }

@@ -8,9 +8,9 @@ use coop_ir::grammar::Op;
 use coop_ir::spv::{BuiltIn, Capability, StorageClass};
 use coop_ir::{Id, Operand};
 
-/// How deep control flow nests.
+/// The largest nesting of control flow.
 const MAX_DEPTH: u32 = 4;
-/// How often a statement may be executed, counting subgroups and rounds of loops.
+/// The largest number of executions of a statement, counting subgroups and iterations.
 const MAX_EXECUTIONS: u32 = 200;
 
 impl Gen<'_> {
@@ -341,18 +341,7 @@ impl Gen<'_> {
         self.fun().values.push(now);
         let most = self.e.below(4);
         self.statements(most);
-        let result = match step.with {
-            Some(Step::Multiply(a, b)) => self.multiplied(a, b, now, mat).map(|v| v.id),
-            Some(Step::Add(y)) => {
-                let op = if mat.scalar.is_float() { Op::FAdd } else { Op::IAdd };
-                Some(self.ids(op, mat.ty, &[inside, y.id]))
-            }
-            Some(Step::Negate) => {
-                let op = if mat.scalar.is_float() { Op::FNegate } else { Op::SNegate };
-                Some(self.ids(op, mat.ty, &[inside]))
-            }
-            None => self.find(|v| v.mat == mat && v.range.within(range)).map(|v| v.id),
-        };
+        let result = self.carried_result(&step, now);
         let mut result = result.unwrap_or(inside);
         if self.e.chance(60) {
             // Only in some rounds.
@@ -364,20 +353,8 @@ impl Gen<'_> {
         if let Some(variable) = by_variable {
             self.effect(Op::Store, [variable, result].map(Operand::Id));
         }
-        let leaves = self.e.chance(60);
-        if leaves {
-            let (condition, _) = self.condition(true);
-            let stay = self.m.fresh_id();
-            let to_next = phi.is_none() && self.e.chance(80);
-            let out = if to_next { next } else { merge };
-            // The way out needs no merge instruction: both targets are the loop's own or go on in it.
-            let on = self.m.fresh_id();
-            self.effect(Op::SelectionMerge, [on.into(), Operand::Word(0)]);
-            self.effect(Op::BranchConditional, [condition, stay, on].map(Operand::Id));
-            self.start(stay);
-            self.branch(out);
-            self.start(on);
-            self.note(if to_next { "continue" } else { "break" });
+        if self.e.chance(60) {
+            self.leave_loop(merge, next, phi.is_none());
         }
         self.branch(next);
         self.start(next);
@@ -398,6 +375,38 @@ impl Gen<'_> {
             None => carried,
         };
         Some(Value { id, mat, range, used: false })
+    }
+
+    /// Emits an iteration's change of the matrix `now` that a loop carries. `None` if there is none to make.
+    fn carried_result(&mut self, step: &Stepped, now: Value) -> Option<Id> {
+        match step.with {
+            Some(Step::Multiply(a, b)) => self.multiplied(a, b, now, now.mat).map(|v| v.id),
+            Some(Step::Add(y)) => {
+                let op = if now.mat.scalar.is_float() { Op::FAdd } else { Op::IAdd };
+                Some(self.ids(op, now.mat.ty, &[now.id, y.id]))
+            }
+            Some(Step::Negate) => {
+                let op = if now.mat.scalar.is_float() { Op::FNegate } else { Op::SNegate };
+                Some(self.ids(op, now.mat.ty, &[now.id]))
+            }
+            None => self.find(|v| v.mat == now.mat && v.range.within(step.range)).map(|v| v.id),
+        }
+    }
+
+    /// Leaves a loop, or with `may_continue` its iteration, on a condition.
+    fn leave_loop(&mut self, merge: Id, next: Id, may_continue: bool) {
+        let (condition, _) = self.condition(true);
+        let stay = self.m.fresh_id();
+        let to_next = may_continue && self.e.chance(80);
+        let out = if to_next { next } else { merge };
+        // The way out needs no merge instruction: both targets are the loop's own or go on in it.
+        let on = self.m.fresh_id();
+        self.effect(Op::SelectionMerge, [on.into(), Operand::Word(0)]);
+        self.effect(Op::BranchConditional, [condition, stay, on].map(Operand::Id));
+        self.start(stay);
+        self.branch(out);
+        self.start(on);
+        self.note(if to_next { "continue" } else { "break" });
     }
 
     /// Emits one iteration's change of the matrix that a loop carries, and returns the range in which it stays.

@@ -28,7 +28,7 @@ pub(super) struct Var {
     pub(super) path: Path,
 }
 
-/// How a matrix is reached in a variable.
+/// The path to a matrix in a variable.
 #[derive(Clone, Debug)]
 pub(super) enum Path {
     /// The variable is the matrix.
@@ -52,7 +52,7 @@ pub(super) struct Fun {
     inits: Vec<InstRef>,
     pub(super) values: Vec<Value>,
     pub(super) vars: Vec<Var>,
-    /// Which execution this is, by subgroup and by workgroup: below `count`.
+    /// The number of this execution, by subgroup and by workgroup: below `count`.
     pub(super) exec: [Id; 2],
     pub(super) count: [u32; 2],
     /// The matrix that it returns, with its range.

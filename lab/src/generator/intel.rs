@@ -174,7 +174,7 @@ impl Gen<'_> {
         Some(Value { id, mat, range, used: false })
     }
 
-    /// Which has no effect.
+    /// Emits a prefetch, which has no effect.
     fn prefetch(&mut self) {
         let mat = self.any_mat();
         let unit = (mat.scalar, 1);
@@ -195,7 +195,7 @@ impl Gen<'_> {
         self.effect(Op::CooperativeMatrixPrefetchINTEL, operands);
     }
 
-    /// Of numbers that are tf32 already.
+    /// Rounds numbers to tf32 that are tf32 already.
     fn round_to_tf32(&mut self) -> Option<Value> {
         let x = self.find(|v| v.mat.scalar == F32 && v.range.fits(Scalar::Float { width: 16 }))?;
         self.capability(Capability::CooperativeMatrixTF32ComponentTypeINTEL);

@@ -15,7 +15,7 @@ pub(super) const TABLE: u32 = 100;
 /// Units of each inner array of a buffer that is an array of arrays.
 const INNER: u32 = 4096;
 
-/// How a block is laid out.
+/// The layout of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shape {
     /// One array.
@@ -47,7 +47,7 @@ pub(super) struct Buffer {
     unit: (Scalar, u32),
     fill: Fill,
     shape: Shape,
-    /// By address instead of by descriptor.
+    /// True if the block is reached by address instead of by descriptor.
     physical: bool,
     variable: Id,
     /// The address's member of the push constants.
@@ -55,7 +55,7 @@ pub(super) struct Buffer {
     block: Id,
     /// Units that accesses need, from the start of the array.
     units: u32,
-    /// How many times its size a unit is behind the one before it: matrices ignore that.
+    /// The stride of units as a multiple of their size, which matrices ignore.
     apart: u32,
 }
 

@@ -16,6 +16,7 @@
 //! A module computes matrices and stores them. Each store has memory of its own for every subgroup (or workgroup) that
 //! executes it and every iteration of the loops around it.
 
+// Most files are an `impl Gen` for one kind of construct: constructs nest, so these files call each other.
 mod access;
 mod align;
 mod callback;

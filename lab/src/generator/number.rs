@@ -29,7 +29,7 @@ pub(super) enum Combine {
 }
 
 impl Combine {
-    /// Those that numbers of a type have.
+    /// Returns the operations that numbers of a type have.
     pub(super) fn all(scalar: Scalar) -> &'static [Combine] {
         use Combine::*;
         if scalar.is_int() { &[Add, Max, Min, And, Or, Xor, Mul] } else { &[Add, Max, Min] }

@@ -64,14 +64,14 @@ impl Gen<'_> {
         self.profile.dialect == Dialect::Ext && from == ACC && self.e.chance(100)
     }
 
-    /// Says so.
+    /// Decorates a conversion as one that transposes.
     pub(super) fn decorate_transpose(&mut self, id: Id) {
         self.note("transposing conversion");
         let operands = [Operand::Id(id), Decoration::CooperativeMatrixTransposeEXT.into()];
         coop_ir::builder::add_global(&mut self.m, Inst::new(Op::Decorate, None, None, operands));
     }
 
-    /// The same elements for another use.
+    /// Converts a matrix to another use.
     pub(super) fn convert_use(&mut self) -> Option<Value> {
         let ext = self.profile.dialect == Dialect::Ext;
         let x = self.find(|v| ext || v.mat.use_ == ACC)?;

@@ -57,7 +57,7 @@ struct TensorView {
     clip: Option<[u32; 4]>,
 }
 
-/// Where an element goes.
+/// The location of an element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Hit {
     Skip,

@@ -565,7 +565,7 @@ impl Gen<'_> {
         self.start(merge);
     }
 
-    /// How many elements of a matrix an invocation holds.
+    /// Emits the number of elements of a matrix that an invocation holds.
     pub(super) fn length(&mut self, mat: Mat) -> Id {
         let uint = self.uint();
         let nv1 = self.profile.dialect == super::Dialect::Nv1;
@@ -576,7 +576,7 @@ impl Gen<'_> {
         self.op(op, uint, [mat.ty.into()])
     }
 
-    /// The same as a constant, which may be computed from another.
+    /// Emits the length as a constant, which may be computed from another.
     fn constant_length(&mut self, mat: Mat, op: Op) -> Id {
         let uint = self.uint();
         let constant = |this: &mut Self, op: Op, operands: &[Id]| {
@@ -608,7 +608,7 @@ impl Gen<'_> {
         matches!(self.profile.limits, super::Limits::Any | super::Limits::Tiles)
     }
 
-    /// Says how an operation computes, by itself or as one of a group.
+    /// Decorates an operation, by itself or by a decoration group.
     fn decorate_operation(&mut self, id: Id, decoration: Decoration) {
         if !self.side.chance(60) {
             decorate(&mut self.m, id, decoration, &[]);

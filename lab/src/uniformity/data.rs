@@ -12,7 +12,7 @@ pub(super) struct Inputs {
     pub(super) groups: [u32; 3],
 }
 
-/// How inputs are made.
+/// The generator of inputs.
 pub(super) struct Data {
     pub(super) seed: u64,
     pub(super) kind: Kind,
@@ -71,7 +71,7 @@ impl Data {
         Inputs { seed: self.seed, buffers, push, groups }
     }
 
-    /// The same with what leads along a way.
+    /// Returns inputs that lead along a path.
     pub(super) fn along(&self, given: &Given, words: u32, groups: [u32; 3]) -> Inputs {
         let mut inputs = Inputs { groups, ..self.inputs() };
         let bytes = &mut inputs.buffers[0].bytes;

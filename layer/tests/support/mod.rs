@@ -21,6 +21,8 @@ pub(crate) fn with_layer(driver: Driver, path: &str, variables: &[(&str, &str)],
     let mut command = Command::new(wrapper);
     command.arg(program()).args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"]);
     command.env(CHILD, "1").env("COOP_LAYER_PATH", manifest()).env("VK_INSTANCE_LAYERS", "VK_LAYER_COOPMAT_fallback");
+    // Answers of other tests, and of other builds, are kept out.
+    command.env("COOPMAT_CACHE_MB", "0");
     let output = command.envs(variables.iter().copied()).output().unwrap_or_else(|error| panic!("{test}: {error}"));
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (said(&output.stdout), said(&output.stderr));

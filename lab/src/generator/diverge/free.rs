@@ -28,7 +28,7 @@ pub struct Free<'a> {
     pub alone: &'a [(InstRef, u32)],
     /// The branches in loops that may go elsewhere in each round; all of them, if `None`.
     pub rounds: Option<&'a [InstRef]>,
-    /// Of what writes memory of others, of barriers, and of what is done with matrices, these alone remain.
+    /// The only writes to shared memory, barriers and matrix instructions that remain.
     pub only: &'a [InstRef],
 }
 
@@ -37,17 +37,17 @@ pub struct Free<'a> {
 pub struct Freed {
     /// The module. Its first buffer has [`Freed::words`] words.
     pub made: Diverging,
-    /// How many words the first buffer has. What is read by index is in the first `DATA`.
+    /// The number of words of the first buffer. Reads by index are in the first `DATA`.
     pub words: u32,
     /// The branches that words decide.
     branches: Vec<Deciding>,
     /// The words that elements of matrices became: the first of each.
     elements: Vec<(InstRef, u32)>,
-    /// Those that words do not decide.
+    /// The branches that words do not decide.
     kept: Vec<InstRef>,
 }
 
-/// So many words are data: those of the first buffer, in place of the second, and in place of shared memory.
+/// The number of words of data: those of the first buffer, and those that replace the second buffer and shared memory.
 const DATA: u32 = 3 * super::WORDS;
 
 /// A branch, and the words that decide it.
@@ -55,7 +55,7 @@ const DATA: u32 = 3 * super::WORDS;
 struct Deciding {
     at: InstRef,
     first: u32,
-    /// How many in each round.
+    /// The number of words in each iteration.
     count: u32,
     rounds: u32,
 }
@@ -106,7 +106,7 @@ struct Freer<'m> {
     next: u32,
     branches: Vec<Deciding>,
     elements: Vec<(InstRef, u32)>,
-    /// By block of the function, whether it is in a loop.
+    /// True for each block of the function that is in a loop.
     again: Vec<bool>,
     /// The type of each matrix.
     matrices: FxHashMap<Id, Id>,
@@ -240,7 +240,7 @@ impl<'m> Freer<'m> {
         }
     }
 
-    /// How often an invocation has come here in this call, at most [`MAX_CHOICES`] - 1.
+    /// Counts the executions of a block in this call by an invocation, at most [`MAX_CHOICES`] - 1.
     fn counter(&mut self, f: usize, made: &mut Vec<InstRef>) -> Option<Id> {
         let mut pointers = self.module.globals.iter().map(|r| self.module.inst(*r));
         let own = StorageClass::Function.0;

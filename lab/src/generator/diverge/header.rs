@@ -75,7 +75,7 @@ pub(super) fn header(out: &mut String, size: [u32; 3], mode: &str, kernel: bool,
     out.push_str(if kernel { OF_KERNELS } else { OF_SHADERS });
 }
 
-/// Of buffers and push constants.
+/// Writes the decorations of buffers and push constants.
 fn decorations(out: &mut String) {
     for (i, (name, block)) in [("in", "uints_in"), ("out", "uints"), ("floats", "float_block")].iter().enumerate() {
         let _ = writeln!(out, "OpDecorate %{name} DescriptorSet 0\nOpDecorate %{name} Binding {i}");

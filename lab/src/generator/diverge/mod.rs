@@ -43,7 +43,7 @@ pub struct Diverging {
     /// True if invocations meet earlier than merge instructions say: in kernels, that have none, and where maximal
     /// reconvergence is asked for.
     pub meets_early: bool,
-    /// How many bytes of entropy decided; more change nothing.
+    /// The number of bytes of entropy that were used; more change nothing.
     pub used: usize,
 }
 
@@ -77,11 +77,11 @@ pub const MOST_INVOCATIONS: u32 = 128;
 /// With this only merge blocks and continue targets may have several predecessors.
 const MAXIMAL: &str = "MaximallyReconvergesKHR";
 
-/// How deep control flow and expressions nest.
+/// The largest nesting of control flow and expressions.
 const MAX_DEPTH: u32 = 4;
 const MAX_TERMS: u32 = 3;
 
-/// Where control can go from inside of a construct.
+/// The targets of control flow inside of a construct.
 #[derive(Clone)]
 struct Around {
     /// The merge block of the innermost loop or switch, to break to.
@@ -96,7 +96,7 @@ struct Gen<'a> {
     all: bool,
     /// The default of the specialization constant.
     warp: u32,
-    /// Of the function that is being made: a variable with four numbers, and one with a float.
+    /// The variables of the current function: one with four numbers, and one with a float.
     table: String,
     part: String,
     size: [u32; 3],
@@ -201,7 +201,7 @@ impl<'a> Gen<'a> {
         self.label = label.to_owned();
     }
 
-    /// Where the ways of the branch that follows meet.
+    /// Declares the merge block of the branch that follows.
     fn merge(&mut self, label: &str) {
         if !self.kernel {
             self.put(&format!("OpSelectionMerge {label} None"));
@@ -485,7 +485,7 @@ impl<'a> Gen<'a> {
         self.put(&format!("OpStore {to} {value}{}", self.shared_access()));
     }
 
-    /// How memory is accessed that others access too.
+    /// Returns the memory operands of accesses to shared memory.
     fn shared_access(&self) -> &'static str {
         if self.kernel { "" } else { " NonPrivatePointer" }
     }

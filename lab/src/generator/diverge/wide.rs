@@ -370,7 +370,7 @@ impl Gen<'_> {
 /// An operation by which values are combined.
 #[derive(Clone, Copy)]
 struct Combine {
-    /// Of the reduction.
+    /// The group operation of the reduction.
     group: &'static str,
     /// The instruction, if it is none of an extended set.
     core: Option<&'static str>,

@@ -22,7 +22,7 @@ const STORES: [Op; 5] = [
     Op::CooperativeMatrixStoreOffsetINTEL,
 ];
 
-/// Where the stride of a load or store stands.
+/// Returns the index of the stride operand of a load or store.
 fn stride_of(i: &Inst) -> Option<usize> {
     Some(match i.op {
         Op::CooperativeMatrixLoadNV => 1,
@@ -322,7 +322,7 @@ fn is_nv(i: &Inst) -> bool {
     matches!(i.op, Op::CooperativeMatrixLoadNV | Op::CooperativeMatrixStoreNV)
 }
 
-/// Where the memory operands of a load or store with a stride begin.
+/// Returns the index of the memory operands of a load or store with a stride.
 fn memory_of(i: &Inst) -> Option<usize> {
     // Column Major stands between the stride and them.
     Some(stride_of(i)? + if is_nv(i) { 2 } else { 1 })

@@ -72,7 +72,7 @@ struct AnyMatrix {
 enum Edit {
     Component(Scalar),
     Scope(u32),
-    /// So many rows more.
+    /// Adds rows.
     Rows(u32),
     Columns(u32),
     Use(u32),
@@ -202,8 +202,8 @@ impl Mutant<'_> {
         coop_ir::types::scalar(&self.m, mat.component)
     }
 
-    /// Where a value of matrix type comes from that satisfies a test, with its type: instructions behind which there is
-    /// room.
+    /// Finds an instruction whose result is a matrix that satisfies a test, with its type, and that instructions can
+    /// follow.
     fn matrix(&mut self, test: impl Fn(&Self, CoopMat) -> bool) -> Option<(InstRef, Id, CoopMat)> {
         let all: Vec<(InstRef, Id, CoopMat)> = self
             .m
@@ -221,8 +221,8 @@ impl Mutant<'_> {
         if all.is_empty() { None } else { Some(self.e.pick(&all)) }
     }
 
-    /// Where a value of matrix type of either extension comes from whose components satisfy a test, with its type:
-    /// instructions behind which there is room.
+    /// Finds an instruction whose result is a matrix of either extension with components that satisfy a test, with its
+    /// type, and that instructions can follow.
     fn any_matrix(&mut self, test: impl Fn(Scalar) -> bool) -> Option<(InstRef, Id, AnyMatrix)> {
         let blocks = self.m.functions.iter().flat_map(|f| f.blocks.iter()).flat_map(|b| b.insts.iter().copied());
         let all: Vec<(InstRef, Id, AnyMatrix)> = blocks

@@ -1,4 +1,4 @@
-//! Which words lead along a path.
+//! Finds the words that lead along a path.
 
 use super::super::WORDS;
 use super::Freed;

@@ -1,0 +1,67 @@
+//! The engine's pipelines on small operations: each of its shaders, called as `cooplab figures --engine` calls it, computes what
+//! is expected. `scripts/llama-shaders.sh` compiles the shaders; without them the test says that it was skipped.
+
+use coop_exec::interp::{Config, FindingKind, Interpreted};
+use coop_exec::{Case, testing};
+use coop_lab::engine::{self, Choice};
+use coop_lab::figures::{Contender, Figure, List};
+
+/// What a contender gives that is not expected.
+fn wrong(list: &List, figure: &Figure, contender: &Contender) -> Option<String> {
+    let words = testing::words(list.folder.join(&contender.module));
+    let case = list.case(figure.case_of(contender)).expect("a case");
+    let mut case: Case = contender.tries[0].apply(&case, figure.grid);
+    case.subgroup_size = case.subgroup_size.or(contender.subgroup_size).or(Some(32));
+    case.full_subgroups |= contender.full_subgroups;
+    let (buffers, report) = match (Interpreted { config: Config::default() }).run_case(&words, &case) {
+        Ok(done) => done,
+        Err(error) => return Some(error.to_string()),
+    };
+    // Blocks of 17 bytes are not where the module promises that they are.
+    let known = |kind| kind == FindingKind::Misaligned;
+    if let Some(finding) = report.findings.iter().find(|f| !known(f.kind)) {
+        return Some(finding.to_string());
+    }
+    for (index, wanted) in case.expected().expect("an expectation") {
+        if let Some(difference) = coop_exec::compare(&case.buffer[index], &buffers[index].bytes, &wanted).expect("numbers") {
+            return Some(difference.to_string());
+        }
+    }
+    None
+}
+
+#[test]
+fn pipelines_compute_what_is_expected() {
+    let Some(folder) = testing::llama_modules() else { return };
+    let list = engine::list(&folder, Choice { cores: 132, subgroup: 32, small: true });
+    let mut failures = Vec::new();
+    let mut ran = 0;
+    for figure in &list.figure {
+        for contender in [Some(&figure.nv2), figure.khr.as_ref(), figure.scalar.as_ref()].into_iter().flatten() {
+            ran += 1;
+            if let Some(why) = wrong(&list, figure, contender) {
+                failures.push(format!("{}, {}: {why}", figure.name, contender.module.display()));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} of {ran}:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn the_engine_splits_what_is_too_small_for_the_device() {
+    let list = engine::list("".as_ref(), Choice { cores: 132, subgroup: 32, small: false });
+    let groups = |name: &str| {
+        let figure = list.figure.iter().find(|f| f.name == name).expect("a figure");
+        [Some(&figure.nv2), figure.khr.as_ref(), figure.scalar.as_ref()].map(|c| {
+            let c = c.expect("a contender");
+            c.tries[0].apply(&list.case(figure.case_of(c)).expect("a case"), figure.grid).workgroups
+        })
+    };
+    assert_eq!(groups("q4_0 4096x512x14336"), [[32, 4, 1]; 3]);
+    assert_eq!(groups("q4_0 2048x2048x2048"), [[16, 8, 1], [16, 16, 1], [16, 16, 1]]);
+    // Parts of K.
+    assert_eq!(groups("f16 4096x64x14336"), [[64 * 2, 1, 1]; 3]);
+    assert_eq!(groups("q8_0 4096x128x14336"), [[32 * 4, 1, 1]; 3]);
+    assert_eq!(groups("attention 64 f16/f16, 512 of 7680"), [[8, 32, 1], [32, 32, 1], [64, 32, 1]]);
+    assert_eq!(groups("attention 64 f16/f16, 32 of 7680"), [[8, 32, 1], [2 * 4, 32, 1], [4 * 2, 32, 1]]);
+}
