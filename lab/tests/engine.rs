@@ -23,7 +23,9 @@ fn wrong(list: &List, figure: &Figure, contender: &Contender) -> Option<String> 
         return Some(finding.to_string());
     }
     for (index, wanted) in case.expected().expect("an expectation") {
-        if let Some(difference) = coop_exec::compare(&case.buffer[index], &buffers[index].bytes, &wanted).expect("numbers") {
+        if let Some(difference) =
+            coop_exec::compare(&case.buffer[index], &buffers[index].bytes, &wanted).expect("numbers")
+        {
             return Some(difference.to_string());
         }
     }

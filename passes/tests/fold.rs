@@ -55,7 +55,8 @@ fn shader(globals: &str, body: &str) -> String {
 /// The module after folding, as it is where `mode` is given, and the report.
 fn folded(source: &str, mode: Option<u64>) -> (Module, Report) {
     let module = text::parse(source).unwrap_or_else(|e| panic!("{e}\n{source}"));
-    let mut options = Options { lanes: Lanes::LocalIndex, verify_each: true, subgroup_size: Some(8), ..Options::new(Target::Scalar) };
+    let mut options =
+        Options { lanes: Lanes::LocalIndex, verify_each: true, subgroup_size: Some(8), ..Options::new(Target::Scalar) };
     if let Some(mode) = mode {
         options.spec.set(3, SpecValue::parse(&mode.to_string()).expect("a number"));
     }
@@ -75,7 +76,7 @@ fn count(m: &Module, op: Op) -> usize {
     m.functions.iter().flat_map(|f| f.insts()).filter(|r| m.inst(*r).op == op).count()
 }
 
-/// What is stored, if it is a constant.
+/// Returns the stored values that are constants.
 fn stored(m: &Module) -> Vec<Option<u32>> {
     let stores = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| i.op == Op::Store);
     let value = |id| m.def_inst(id).filter(|i| i.op == Op::Constant).and_then(|i| i.word(0));
