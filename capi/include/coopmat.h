@@ -34,23 +34,23 @@
 #define COOPMAT_UNDEFINED_AS_ZERO 2
 
 /**
- * What a function answers.
+ * The status that a function returns.
  */
 typedef enum CoopmatStatus {
   /**
-   * It is done.
+   * Success.
    */
   COOPMAT_STATUS_OK = 0,
   /**
-   * A pointer is null or not aligned, a number is none of those that are named, or a text is not UTF-8.
+   * A pointer is null or not aligned, a number is not one of the named ones, or a text is not UTF-8.
    */
   COOPMAT_STATUS_INVALID_ARGUMENT = 1,
   /**
-   * The words are no SPIR-V module.
+   * The words are not a SPIR-V module.
    */
   COOPMAT_STATUS_BAD_MODULE = 2,
   /**
-   * The text is no device profile.
+   * The text is not a device profile.
    */
   COOPMAT_STATUS_BAD_PROFILE = 3,
   /**
@@ -66,11 +66,11 @@ typedef enum CoopmatStatus {
    */
   COOPMAT_STATUS_VULKAN = 6,
   /**
-   * The buffer is too small for what there is; the count says how much that is.
+   * The buffer is too small; the count is the required size.
    */
   COOPMAT_STATUS_BUFFER_TOO_SMALL = 7,
   /**
-   * The outcome is not of the kind that has what is asked for.
+   * The outcome is of a kind that does not have the requested value.
    */
   COOPMAT_STATUS_WRONG_KIND = 8,
   /**
@@ -80,7 +80,7 @@ typedef enum CoopmatStatus {
 } CoopmatStatus;
 
 /**
- * What an outcome is.
+ * The kind of an outcome.
  */
 typedef enum CoopmatKind {
   /**
@@ -92,7 +92,7 @@ typedef enum CoopmatKind {
    */
   COOPMAT_KIND_LOWERED = 1,
   /**
-   * There are no words that do what the module says: COOPMAT_TEXT_MESSAGE says why.
+   * There are no equivalent words: COOPMAT_TEXT_MESSAGE is the reason.
    */
   COOPMAT_KIND_REFUSED = 2,
 } CoopmatKind;
@@ -103,7 +103,7 @@ typedef enum CoopmatKind {
 typedef struct CoopmatDevice CoopmatDevice;
 
 /**
- * Why a function failed, in words. To be freed by `coopmat_error_free`.
+ * The reason why a function failed, in words. To be freed by `coopmat_error_free`.
  */
 typedef struct CoopmatError CoopmatError;
 
@@ -113,7 +113,8 @@ typedef struct CoopmatError CoopmatError;
 typedef struct CoopmatModule CoopmatModule;
 
 /**
- * What to do for a pipeline. It never changes, so any number of threads may use it. To be freed by `coopmat_outcome_free`.
+ * The outcome for a pipeline. It never changes, so any number of threads may use it. To be freed by
+ * `coopmat_outcome_free`.
  */
 typedef struct CoopmatOutcome CoopmatOutcome;
 
@@ -161,7 +162,7 @@ typedef struct CoopmatMatrixProperties {
    */
   uint32_t result;
   /**
-   * Whether the addition saturates, a `VkBool32`.
+   * 1 if the addition saturates: a `VkBool32`.
    */
   uint32_t saturating;
   /**
@@ -175,7 +176,8 @@ typedef struct CoopmatMatrixProperties {
 } CoopmatMatrixProperties;
 
 /**
- * What applications may be told of a device besides the lists of sizes: limits of `VkPhysicalDeviceCooperativeMatrix2PropertiesNV`.
+ * The limits that a device may report besides the lists of sizes: those of
+ * `VkPhysicalDeviceCooperativeMatrix2PropertiesNV`.
  */
 typedef struct CoopmatPromisedLimits {
   /**
@@ -211,17 +213,17 @@ typedef struct CoopmatMapEntry {
 } CoopmatMapEntry;
 
 /**
- * What lowered words may contain: one of COOPMAT_TARGET_*.
+ * The matrices that lowered words may contain: one of COOPMAT_TARGET_*.
  */
 typedef uint32_t CoopmatTarget;
 
 /**
- * What an invocation's place in its subgroup is: one of COOPMAT_LANES_*.
+ * The lane number of an invocation: one of COOPMAT_LANES_*.
  */
 typedef uint32_t CoopmatLanes;
 
 /**
- * What is said of a pipeline. `coopmat_pipeline_options_init` fills it with nothing said.
+ * The options of a pipeline. `coopmat_pipeline_options_init` fills in the defaults.
  */
 typedef struct CoopmatPipelineOptions {
   /**
@@ -253,11 +255,11 @@ typedef struct CoopmatPipelineOptions {
    */
   uint32_t required_subgroup_size;
   /**
-   * What lowered words may contain.
+   * The matrices that lowered words may contain.
    */
   CoopmatTarget target;
   /**
-   * What an invocation's place in its subgroup is.
+   * The lane number of an invocation.
    */
   CoopmatLanes lanes;
   /**
@@ -267,7 +269,7 @@ typedef struct CoopmatPipelineOptions {
 } CoopmatPipelineOptions;
 
 /**
- * What a pipeline of lowered words must be made with.
+ * The requirements of a pipeline of lowered words.
  */
 typedef struct CoopmatRequirements {
   /**
@@ -275,7 +277,8 @@ typedef struct CoopmatRequirements {
    */
   uint32_t subgroup_size;
   /**
-   * Whether to require full subgroups (`VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT`): 0 or 1.
+   * 1 if the pipeline must require full subgroups (`VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT`),
+   * else 0.
    */
   uint32_t full_subgroups;
   /**
@@ -283,13 +286,13 @@ typedef struct CoopmatRequirements {
    */
   uint32_t shared_memory;
   /**
-   * What the words contain: COOPMAT_TARGET_KHR or COOPMAT_TARGET_SCALAR.
+   * The target of the words: COOPMAT_TARGET_KHR or COOPMAT_TARGET_SCALAR.
    */
   uint32_t target;
 } CoopmatRequirements;
 
 /**
- * What to say of an outcome: one of COOPMAT_TEXT_*. Texts that an outcome does not have are empty; several are one a line.
+ * A text of an outcome: one of COOPMAT_TEXT_*. Texts that an outcome does not have are empty; several are one a line.
  */
 typedef uint32_t CoopmatText;
 
@@ -314,7 +317,7 @@ typedef uint32_t CoopmatText;
 #define COOPMAT_LANES_AUTO 0
 
 /**
- * Its place in a subgroup of the device: the pipeline must then require what CoopmatRequirements says.
+ * Its index in a subgroup of the device: the pipeline must then require what CoopmatRequirements lists.
  */
 #define COOPMAT_LANES_SUBGROUP 1
 
@@ -324,7 +327,7 @@ typedef uint32_t CoopmatText;
 #define COOPMAT_LANES_LOCAL_INDEX 2
 
 /**
- * Why it was refused.
+ * The reason for a refusal.
  */
 #define COOPMAT_TEXT_MESSAGE 0
 
@@ -334,32 +337,32 @@ typedef uint32_t CoopmatText;
 #define COOPMAT_TEXT_RULE 1
 
 /**
- * What to do where it was refused.
+ * The remedy for a refusal.
  */
 #define COOPMAT_TEXT_REMEDY 2
 
 /**
- * What the device lacks, or what the module breaks.
+ * The requirements that the device lacks, or the rules that the module breaks.
  */
 #define COOPMAT_TEXT_FINDINGS 3
 
 /**
- * Why the module can't be taken as it is.
+ * The reasons why the module can't be used as it is.
  */
 #define COOPMAT_TEXT_BECAUSE 4
 
 /**
- * What was assumed.
+ * The assumptions.
  */
 #define COOPMAT_TEXT_WARNINGS 5
 
 /**
- * The targets that were preferred, each with why it was not taken.
+ * The preferred targets that were not used, each with the reason.
  */
 #define COOPMAT_TEXT_NOT_TAKEN 6
 
 /**
- * What is not bit for bit as the module says it.
+ * The deviations from bit-exact results.
  */
 #define COOPMAT_TEXT_APPROXIMATIONS 7
 
@@ -415,7 +418,7 @@ enum CoopmatStatus coopmat_device_from_json(const char *json,
                                             struct CoopmatError **error);
 
 /**
- * Asks a physical device for what it has.
+ * Makes a device from a physical device.
  *
  * `create_info` is the `VkDeviceCreateInfo` that the `VkDevice` is made with: a shader may use no more than that enables. If it is
  * null, all that the physical device has counts as enabled. `api_version` is the one of `VkApplicationInfo`; 0 is 1.0, as there.
@@ -434,7 +437,8 @@ enum CoopmatStatus coopmat_device_from_vulkan(CoopmatGetInstanceProcAddr get_ins
                                               struct CoopmatError **error);
 
 /**
- * Gives what the device has, as the JSON that `coopmat_device_from_json` reads; `count` includes a zero at its end.
+ * Returns the profile of the device, as the JSON that `coopmat_device_from_json` reads; `count` includes the
+ * terminating zero.
  *
  * # Safety
  *
@@ -456,8 +460,8 @@ enum CoopmatStatus coopmat_device_json(const struct CoopmatDevice *device,
 void coopmat_device_free(struct CoopmatDevice *device);
 
 /**
- * Gives the list of VK_KHR_cooperative_matrix that applications may be told: the device's own sizes, then others that are
- * lowered.
+ * Returns the list of VK_KHR_cooperative_matrix that applications may be told: the device's own sizes, then others
+ * that are lowered.
  *
  * # Safety
  *
@@ -470,7 +474,7 @@ enum CoopmatStatus coopmat_device_promised_khr(const struct CoopmatDevice *devic
                                                struct CoopmatError **error);
 
 /**
- * Gives the list of VK_NV_cooperative_matrix2 that applications may be told: sizes may be multiples of these.
+ * Returns the list of VK_NV_cooperative_matrix2 that applications may be told: sizes may be multiples of these.
  *
  * # Safety
  *
@@ -483,7 +487,7 @@ enum CoopmatStatus coopmat_device_promised_flexible(const struct CoopmatDevice *
                                                     struct CoopmatError **error);
 
 /**
- * Gives the limits that applications may be told.
+ * Returns the limits that applications may be told.
  *
  * # Safety
  *
@@ -512,7 +516,7 @@ const char *coopmat_error_message(const struct CoopmatError *error);
 void coopmat_error_free(struct CoopmatError *error);
 
 /**
- * Fills options with nothing said.
+ * Fills in the default options.
  *
  * # Safety
  *
@@ -533,7 +537,8 @@ enum CoopmatStatus coopmat_module_read(const uint32_t *words,
                                        struct CoopmatError **error);
 
 /**
- * Returns whether the module has anything that is ever lowered: if not, each of its pipelines is native. False for null.
+ * Returns true if the module has anything that is ever lowered: if not, each of its pipelines is native. False for
+ * null.
  *
  * # Safety
  *
@@ -551,7 +556,8 @@ bool coopmat_module_has_matrices(const struct CoopmatModule *module);
 void coopmat_module_free(struct CoopmatModule *module);
 
 /**
- * Finds out what to do for a pipeline on a device. A module that can't be lowered is an outcome, not an error. `options` may be null.
+ * Computes the outcome for a pipeline on a device. A module that can't be lowered is an outcome, not an error.
+ * `options` may be null.
  *
  * # Safety
  *
@@ -565,7 +571,8 @@ enum CoopmatStatus coopmat_module_for_pipeline(const struct CoopmatModule *modul
                                                struct CoopmatError **error);
 
 /**
- * Gives the key of a pipeline for caches: the same 32 bytes if the library's build, the module, the device and the options are.
+ * Returns the key of a pipeline for caches: the same 32 bytes if the library's build, the module, the device and the
+ * options are the same.
  *
  * # Safety
  *
@@ -578,7 +585,7 @@ enum CoopmatStatus coopmat_module_pipeline_key(const struct CoopmatModule *modul
                                                struct CoopmatError **error);
 
 /**
- * Returns what an outcome is. COOPMAT_KIND_REFUSED for null.
+ * Returns the kind of an outcome. COOPMAT_KIND_REFUSED for null.
  *
  * # Safety
  *
@@ -587,7 +594,7 @@ enum CoopmatStatus coopmat_module_pipeline_key(const struct CoopmatModule *modul
 enum CoopmatKind coopmat_outcome_kind(const struct CoopmatOutcome *outcome);
 
 /**
- * Gives the words of a lowered module.
+ * Returns the words of a lowered module.
  *
  * # Safety
  *
@@ -600,7 +607,7 @@ enum CoopmatStatus coopmat_outcome_words(const struct CoopmatOutcome *outcome,
                                          struct CoopmatError **error);
 
 /**
- * Gives what the pipeline of lowered words must be made with.
+ * Returns the requirements of the pipeline of lowered words.
  *
  * # Safety
  *
@@ -629,7 +636,7 @@ enum CoopmatStatus coopmat_outcome_specialization(const struct CoopmatOutcome *o
                                                   struct CoopmatError **error);
 
 /**
- * Gives a text of an outcome; `count` includes a zero at its end.
+ * Returns a text of an outcome; `count` includes the terminating zero.
  *
  * # Safety
  *

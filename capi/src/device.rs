@@ -16,7 +16,7 @@ pub type CoopmatVoidFunction = Option<unsafe extern "system" fn()>;
 pub type CoopmatGetInstanceProcAddr =
     Option<unsafe extern "system" fn(instance: *mut c_void, name: *const c_char) -> CoopmatVoidFunction>;
 
-/// Hands a result over to the caller.
+/// Writes a result to the caller's pointer.
 ///
 /// # Safety
 ///
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn coopmat_device_from_json(
     unsafe { answer(error, work) }
 }
 
-/// Asks a physical device for what it has.
+/// Makes a device from a physical device.
 ///
 /// `create_info` is the `VkDeviceCreateInfo` that the `VkDevice` is made with: a shader may use no more than that enables. If it is
 /// null, all that the physical device has counts as enabled. `api_version` is the one of `VkApplicationInfo`; 0 is 1.0, as there.
@@ -134,7 +134,8 @@ pub unsafe extern "C" fn coopmat_device_from_vulkan(
     unsafe { answer(error, work) }
 }
 
-/// Gives what the device has, as the JSON that `coopmat_device_from_json` reads; `count` includes a zero at its end.
+/// Returns the profile of the device, as the JSON that `coopmat_device_from_json` reads; `count` includes the
+/// terminating zero.
 ///
 /// # Safety
 ///
@@ -185,7 +186,7 @@ pub struct CoopmatMatrixProperties {
     pub c: u32,
     /// The components of the result.
     pub result: u32,
-    /// Whether the addition saturates, a `VkBool32`.
+    /// 1 if the addition saturates: a `VkBool32`.
     pub saturating: u32,
     /// The scope, a `VkScopeKHR`.
     pub scope: u32,
@@ -210,7 +211,8 @@ impl CoopmatMatrixProperties {
     }
 }
 
-/// What applications may be told of a device besides the lists of sizes: limits of `VkPhysicalDeviceCooperativeMatrix2PropertiesNV`.
+/// The limits that a device may report besides the lists of sizes: those of
+/// `VkPhysicalDeviceCooperativeMatrix2PropertiesNV`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoopmatPromisedLimits {
@@ -222,8 +224,8 @@ pub struct CoopmatPromisedLimits {
     pub reserved_shared_memory: u32,
 }
 
-/// Gives the list of VK_KHR_cooperative_matrix that applications may be told: the device's own sizes, then others that are
-/// lowered.
+/// Returns the list of VK_KHR_cooperative_matrix that applications may be told: the device's own sizes, then others
+/// that are lowered.
 ///
 /// # Safety
 ///
@@ -247,7 +249,7 @@ pub unsafe extern "C" fn coopmat_device_promised_khr(
     unsafe { answer(error, work) }
 }
 
-/// Gives the list of VK_NV_cooperative_matrix2 that applications may be told: sizes may be multiples of these.
+/// Returns the list of VK_NV_cooperative_matrix2 that applications may be told: sizes may be multiples of these.
 ///
 /// # Safety
 ///
@@ -274,7 +276,7 @@ pub unsafe extern "C" fn coopmat_device_promised_flexible(
     unsafe { answer(error, work) }
 }
 
-/// Gives the limits that applications may be told.
+/// Returns the limits that applications may be told.
 ///
 /// # Safety
 ///

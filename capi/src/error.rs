@@ -1,19 +1,19 @@
-//! Statuses, and errors that say more.
+//! Statuses, and errors with messages.
 
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a function answers.
+/// The status that a function returns.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CoopmatStatus {
-    /// It is done.
+    /// Success.
     Ok = 0,
-    /// A pointer is null or not aligned, a number is none of those that are named, or a text is not UTF-8.
+    /// A pointer is null or not aligned, a number is not one of the named ones, or a text is not UTF-8.
     InvalidArgument = 1,
-    /// The words are no SPIR-V module.
+    /// The words are not a SPIR-V module.
     BadModule = 2,
-    /// The text is no device profile.
+    /// The text is not a device profile.
     BadProfile = 3,
     /// No built-in device has that name.
     NoSuchDevice = 4,
@@ -21,15 +21,15 @@ pub enum CoopmatStatus {
     BadSpecialization = 5,
     /// A call of Vulkan failed.
     Vulkan = 6,
-    /// The buffer is too small for what there is; the count says how much that is.
+    /// The buffer is too small; the count is the required size.
     BufferTooSmall = 7,
-    /// The outcome is not of the kind that has what is asked for.
+    /// The outcome is of a kind that does not have the requested value.
     WrongKind = 8,
     /// A bug of the library.
     Internal = 9,
 }
 
-/// Why a function failed, in words. To be freed by `coopmat_error_free`.
+/// The reason why a function failed, in words. To be freed by `coopmat_error_free`.
 pub struct CoopmatError {
     message: CString,
 }
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn coopmat_error_free(error: *mut CoopmatError) {
     unsafe { free(error) }
 }
 
-/// A status and what there is to say of it.
+/// A status and its message.
 pub(crate) struct Failure {
     status: CoopmatStatus,
     message: String,

@@ -1,8 +1,9 @@
 //! The C ABI of coopmat. `include/coopmat.h` is made of these sources by cbindgen (`scripts/capi.sh header`).
 //!
-//! What makes the unsafe code sound: a pointer from C is null, which is answered with a status, or points to what the header
-//! says for as long as the call lasts; handles are what a function here gave out and nothing has freed. Nothing keeps a pointer
-//! of the caller's behind a call, handles are never written to once they are given out, and no panic leaves a function.
+//! The unsafe code is sound because a pointer from C is null, which is answered with a status, or points to what the
+//! header states for as long as the call lasts; and handles are what a function here returned and nothing has freed.
+//! Nothing keeps a pointer of the caller after a call, handles are never written to once they are returned, and no
+//! panic leaves a function.
 
 mod device;
 mod error;

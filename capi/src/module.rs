@@ -1,4 +1,4 @@
-//! Modules, and what is said of a pipeline.
+//! Modules, and the options of a pipeline.
 
 use crate::device::{CoopmatDevice, hand_over};
 use crate::error::{CoopmatError, CoopmatStatus, Failure, answer, free};
@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_void};
 /// A module that was read once. It never changes, so any number of threads may use it. To be freed by `coopmat_module_free`.
 pub struct CoopmatModule(Prepared);
 
-/// What lowered words may contain: one of COOPMAT_TARGET_*.
+/// The matrices that lowered words may contain: one of COOPMAT_TARGET_*.
 pub type CoopmatTarget = u32;
 /// The best that the device and the module allow.
 pub const COOPMAT_TARGET_AUTO: CoopmatTarget = 0;
@@ -19,11 +19,11 @@ pub const COOPMAT_TARGET_KHR: CoopmatTarget = 1;
 /// No matrices at all.
 pub const COOPMAT_TARGET_SCALAR: CoopmatTarget = 2;
 
-/// What an invocation's place in its subgroup is: one of COOPMAT_LANES_*.
+/// The lane number of an invocation: one of COOPMAT_LANES_*.
 pub type CoopmatLanes = u32;
 /// COOPMAT_LANES_SUBGROUP if the device can require subgroup sizes and full subgroups, else COOPMAT_LANES_LOCAL_INDEX.
 pub const COOPMAT_LANES_AUTO: CoopmatLanes = 0;
-/// Its place in a subgroup of the device: the pipeline must then require what CoopmatRequirements says.
+/// Its index in a subgroup of the device: the pipeline must then require what CoopmatRequirements lists.
 pub const COOPMAT_LANES_SUBGROUP: CoopmatLanes = 1;
 /// Its place in the workgroup: so many consecutive invocations stand for a subgroup as `required_subgroup_size` says.
 pub const COOPMAT_LANES_LOCAL_INDEX: CoopmatLanes = 2;
@@ -45,7 +45,7 @@ pub struct CoopmatMapEntry {
     pub size: usize,
 }
 
-/// What is said of a pipeline. `coopmat_pipeline_options_init` fills it with nothing said.
+/// The options of a pipeline. `coopmat_pipeline_options_init` fills in the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CoopmatPipelineOptions {
@@ -63,15 +63,15 @@ pub struct CoopmatPipelineOptions {
     pub data_size: usize,
     /// The subgroup size that the pipeline requires; 0 if it requires none.
     pub required_subgroup_size: u32,
-    /// What lowered words may contain.
+    /// The matrices that lowered words may contain.
     pub target: CoopmatTarget,
-    /// What an invocation's place in its subgroup is.
+    /// The lane number of an invocation.
     pub lanes: CoopmatLanes,
     /// COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, both, or 0.
     pub flags: u32,
 }
 
-/// Fills options with nothing said.
+/// Fills in the default options.
 ///
 /// # Safety
 ///
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn coopmat_pipeline_options_init(options: *mut CoopmatPipe
     }
 }
 
-/// What the options say.
+/// Reads the options.
 ///
 /// # Safety
 ///
@@ -173,7 +173,8 @@ pub unsafe extern "C" fn coopmat_module_read(
     unsafe { answer(error, work) }
 }
 
-/// Returns whether the module has anything that is ever lowered: if not, each of its pipelines is native. False for null.
+/// Returns true if the module has anything that is ever lowered: if not, each of its pipelines is native. False for
+/// null.
 ///
 /// # Safety
 ///
@@ -195,7 +196,8 @@ pub unsafe extern "C" fn coopmat_module_free(module: *mut CoopmatModule) {
     unsafe { free(module) }
 }
 
-/// Finds out what to do for a pipeline on a device. A module that can't be lowered is an outcome, not an error. `options` may be null.
+/// Computes the outcome for a pipeline on a device. A module that can't be lowered is an outcome, not an error.
+/// `options` may be null.
 ///
 /// # Safety
 ///
@@ -221,7 +223,8 @@ pub unsafe extern "C" fn coopmat_module_for_pipeline(
     unsafe { answer(error, work) }
 }
 
-/// Gives the key of a pipeline for caches: the same 32 bytes if the library's build, the module, the device and the options are.
+/// Returns the key of a pipeline for caches: the same 32 bytes if the library's build, the module, the device and the
+/// options are the same.
 ///
 /// # Safety
 ///

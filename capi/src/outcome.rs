@@ -1,4 +1,4 @@
-//! What there is to do for a pipeline.
+//! The outcome for a pipeline.
 
 use crate::error::{CoopmatError, CoopmatStatus, Failure, answer, free};
 use crate::module::CoopmatMapEntry;
@@ -6,7 +6,8 @@ use crate::pointers::{give, give_text, place, required};
 use facade::{Lowered, Outcome, Target};
 use std::ffi::{c_char, c_void};
 
-/// What to do for a pipeline. It never changes, so any number of threads may use it. To be freed by `coopmat_outcome_free`.
+/// The outcome for a pipeline. It never changes, so any number of threads may use it. To be freed by
+/// `coopmat_outcome_free`.
 pub struct CoopmatOutcome {
     outcome: Outcome,
     entries: Vec<CoopmatMapEntry>,
@@ -33,7 +34,7 @@ impl CoopmatOutcome {
     }
 }
 
-/// What an outcome is.
+/// The kind of an outcome.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CoopmatKind {
@@ -41,41 +42,42 @@ pub enum CoopmatKind {
     Native = 0,
     /// Give the driver the words of the outcome.
     Lowered = 1,
-    /// There are no words that do what the module says: COOPMAT_TEXT_MESSAGE says why.
+    /// There are no equivalent words: COOPMAT_TEXT_MESSAGE is the reason.
     Refused = 2,
 }
 
-/// What a pipeline of lowered words must be made with.
+/// The requirements of a pipeline of lowered words.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoopmatRequirements {
     /// The subgroup size to require (`VkPipelineShaderStageRequiredSubgroupSizeCreateInfo`); 0 if none.
     pub subgroup_size: u32,
-    /// Whether to require full subgroups (`VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT`): 0 or 1.
+    /// 1 if the pipeline must require full subgroups (`VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT`),
+    /// else 0.
     pub full_subgroups: u32,
     /// Bytes of shared memory that the words have besides the module's own.
     pub shared_memory: u32,
-    /// What the words contain: COOPMAT_TARGET_KHR or COOPMAT_TARGET_SCALAR.
+    /// The target of the words: COOPMAT_TARGET_KHR or COOPMAT_TARGET_SCALAR.
     pub target: u32,
 }
 
-/// What to say of an outcome: one of COOPMAT_TEXT_*. Texts that an outcome does not have are empty; several are one a line.
+/// A text of an outcome: one of COOPMAT_TEXT_*. Texts that an outcome does not have are empty; several are one a line.
 pub type CoopmatText = u32;
-/// Why it was refused.
+/// The reason for a refusal.
 pub const COOPMAT_TEXT_MESSAGE: CoopmatText = 0;
 /// The rule by which it was refused: "refused-unknown-dimension".
 pub const COOPMAT_TEXT_RULE: CoopmatText = 1;
-/// What to do where it was refused.
+/// The remedy for a refusal.
 pub const COOPMAT_TEXT_REMEDY: CoopmatText = 2;
-/// What the device lacks, or what the module breaks.
+/// The requirements that the device lacks, or the rules that the module breaks.
 pub const COOPMAT_TEXT_FINDINGS: CoopmatText = 3;
-/// Why the module can't be taken as it is.
+/// The reasons why the module can't be used as it is.
 pub const COOPMAT_TEXT_BECAUSE: CoopmatText = 4;
-/// What was assumed.
+/// The assumptions.
 pub const COOPMAT_TEXT_WARNINGS: CoopmatText = 5;
-/// The targets that were preferred, each with why it was not taken.
+/// The preferred targets that were not used, each with the reason.
 pub const COOPMAT_TEXT_NOT_TAKEN: CoopmatText = 6;
-/// What is not bit for bit as the module says it.
+/// The deviations from bit-exact results.
 pub const COOPMAT_TEXT_APPROXIMATIONS: CoopmatText = 7;
 /// The device extensions that lowered words need.
 pub const COOPMAT_TEXT_EXTENSIONS: CoopmatText = 8;
@@ -84,7 +86,7 @@ pub const COOPMAT_TEXT_FEATURES: CoopmatText = 9;
 /// The capabilities that lowered words declare and the module does not.
 pub const COOPMAT_TEXT_CAPABILITIES: CoopmatText = 10;
 
-/// Returns what an outcome is. COOPMAT_KIND_REFUSED for null.
+/// Returns the kind of an outcome. COOPMAT_KIND_REFUSED for null.
 ///
 /// # Safety
 ///
@@ -99,7 +101,7 @@ pub unsafe extern "C" fn coopmat_outcome_kind(outcome: *const CoopmatOutcome) ->
     }
 }
 
-/// Gives the words of a lowered module.
+/// Returns the words of a lowered module.
 ///
 /// # Safety
 ///
@@ -120,7 +122,7 @@ pub unsafe extern "C" fn coopmat_outcome_words(
     unsafe { answer(error, work) }
 }
 
-/// Gives what the pipeline of lowered words must be made with.
+/// Returns the requirements of the pipeline of lowered words.
 ///
 /// # Safety
 ///
@@ -187,7 +189,7 @@ pub unsafe extern "C" fn coopmat_outcome_specialization(
     unsafe { answer(error, work) }
 }
 
-/// Gives a text of an outcome; `count` includes a zero at its end.
+/// Returns a text of an outcome; `count` includes the terminating zero.
 ///
 /// # Safety
 ///

@@ -1,9 +1,9 @@
-//! What comes from C, looked at before it is used.
+//! Checks the pointers that come from C.
 
 use crate::error::{CoopmatStatus, Failure};
 use std::ffi::{CStr, c_char};
 
-/// What a pointer points to.
+/// Returns the object that a pointer points to.
 ///
 /// # Safety
 ///
@@ -16,7 +16,7 @@ pub(crate) unsafe fn required<'a, T>(pointer: *const T, what: &str) -> Result<&'
     unsafe { pointer.as_ref() }.ok_or_else(|| Failure::argument(format!("{what} is null")))
 }
 
-/// `count` elements; none where the count is zero, whatever the pointer.
+/// Returns `count` elements; none if the count is zero, whatever the pointer.
 ///
 /// # Safety
 ///
@@ -38,7 +38,7 @@ pub(crate) unsafe fn elements<'a, T>(pointer: *const T, count: usize, what: &str
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 
-/// A text that ends with a zero.
+/// Returns a text that ends with a zero.
 ///
 /// # Safety
 ///
@@ -52,7 +52,7 @@ pub(crate) unsafe fn string<'a>(pointer: *const c_char, what: &str) -> Result<&'
     text.to_str().map_err(|_| Failure::argument(format!("{what} is not UTF-8")))
 }
 
-/// A place for a result.
+/// Returns the destination of a result.
 ///
 /// # Safety
 ///
@@ -67,7 +67,7 @@ pub(crate) unsafe fn place<T>(pointer: *mut T, what: &str) -> Result<*mut T, Fai
     Ok(pointer)
 }
 
-/// Says how many elements there are, and copies them to the caller's buffer if there is one.
+/// Returns the number of elements, and copies them to the caller's buffer if there is one.
 ///
 /// # Safety
 ///
@@ -100,7 +100,7 @@ pub(crate) unsafe fn give<T: Copy>(
     Ok(())
 }
 
-/// The same for a text, with a zero at its end, which the count includes.
+/// The same for a text, with a terminating zero, which the count includes.
 ///
 /// # Safety
 ///

@@ -113,7 +113,7 @@ fn examples_lower() {
     assert_eq!(words, module.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>());
 }
 
-/// What the Rust library answers.
+/// Returns the outcome of the Rust library.
 fn coopmat_words(path: &Path) -> Vec<u32> {
     let bytes = std::fs::read(path).expect("it is there");
     let device = facade::Device::builtin("mesa-lavapipe-debian12").expect("built in");

@@ -9,7 +9,7 @@ use coopmat::{Device, EnabledFeatures, Lowered, MapEntry, Outcome, PipelineOptio
 use std::error::Error;
 use std::path::Path;
 
-/// What the engine makes pipelines with: the module as it is, or lowered for the device.
+/// Returns the words that the engine makes pipelines of: the module as it is, or lowered for the device.
 fn adapt(
     device: &Device,
     words: &[u32],

@@ -39,7 +39,7 @@ impl Device {
         Profile::builtin_names()
     }
 
-    /// Returns what the device has.
+    /// Returns the profile of the device.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -57,12 +57,12 @@ impl Device {
         &self.profile
     }
 
-    /// Returns what applications may be told that the device has, since what they then use is lowered.
+    /// Returns the properties that the device may report, since modules that use them are lowered.
     pub fn promised(&self) -> Promise {
         promise::of(&self.profile)
     }
 
-    /// Returns whether compute pipelines can require a subgroup size, and full subgroups.
+    /// Returns true if compute pipelines can require a subgroup size, and full subgroups.
     pub fn can_require_subgroups(&self) -> bool {
         let stages = self.profile.limits.required_subgroup_size_stages & Limits::COMPUTE_STAGE != 0;
         stages && self.profile.has(Feature::SubgroupSizeControl) && self.profile.has(Feature::ComputeFullSubgroups)

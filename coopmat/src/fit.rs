@@ -1,4 +1,4 @@
-//! Whether a device runs what comes out of a lowering.
+//! Checks that a device runs the output of a lowering.
 
 use coop_device::Profile;
 use coop_ir::Module;
@@ -6,8 +6,8 @@ use coop_passes::{Cause, Error, Lowered, Options, Refusal, Target};
 use coop_validate::{Finding, Level};
 use std::sync::Arc;
 
-/// Returns what a module needs and a device has not: a lowering does away with matrices, not with the types of their
-/// components. `options` has the constants' values and the entry point.
+/// Returns the requirements of a module that a device does not support: a lowering removes matrices, not the types of
+/// their components. `options` has the values of constants and the entry point.
 pub fn lacking(
     module: &Module,
     options: &Options<'_>,
@@ -25,8 +25,8 @@ pub fn lacking(
     findings
 }
 
-/// Returns the result of a lowering, if the device runs it or it is scalar code; else scalar code where any target will do, or
-/// a refusal.
+/// Returns the result of a lowering, if the device runs it or it is scalar code; otherwise scalar code if the target is
+/// automatic, or a refusal.
 pub fn or_scalar(
     module: &Module,
     options: &Options<'_>,

@@ -1,4 +1,4 @@
-//! From a module and what is known of a pipeline to an outcome.
+//! Computes the outcome for a module, a device and a pipeline.
 
 use crate::fit;
 use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared, Refused, Requirements, Target};
@@ -8,12 +8,12 @@ use coop_ir::{InstRef, Module, Op, binary};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// What is asked: a module, a device, a pipeline.
+/// A query: a module, a device, a pipeline.
 struct Question<'a> {
     module: &'a Module,
     device: &'a Device,
     options: &'a PipelineOptions,
-    /// How to lower, but for the target and the lanes.
+    /// The options of the lowering, except for the target and the lanes.
     base: coop_passes::Options<'a>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     question.lowered(lacking)
 }
 
-/// The refusal for a bug of ours.
+/// Returns the refusal for a bug of this library.
 pub(crate) fn internal(message: String) -> Refused {
     let remedy = "this is a bug of the library: please report it with the module".to_owned();
     Refused { rule: "refused-internal", message, remedy, word: None, findings: Vec::new(), not_taken: Vec::new() }
@@ -66,7 +66,7 @@ fn refused(rule: &'static str, message: String, remedy: &str) -> Outcome {
 }
 
 impl Question<'_> {
-    /// Lowers; `lacking` is why the device does not run the module.
+    /// Lowers the module; `lacking` is the reason why the device does not run it.
     fn lowered(&self, lacking: Vec<Finding>) -> Outcome {
         #[cfg(feature = "rules")]
         if self.options.check_rules
@@ -94,7 +94,7 @@ impl Question<'_> {
         Outcome::Lowered(Box::new(self.finished(lowered, &lacking)))
     }
 
-    /// The lowering that the options ask for, or the first that is possible.
+    /// Returns the lowering that the options ask for, or the first that is possible.
     fn lower(&self) -> Result<coop_passes::Lowered, coop_passes::Error> {
         if let Some(emulated) = self.emulated() {
             return emulated;
@@ -198,7 +198,7 @@ impl Question<'_> {
         fit::or_scalar(self.module, &options, done?, self.device.shared())
     }
 
-    /// The answer where a device lacks what no lowering does away with.
+    /// Returns the refusal if a device lacks something that no lowering removes.
     fn not_enough(&self, findings: Vec<Finding>, not_taken: Vec<String>) -> Outcome {
         let what = findings.first().map_or_else(String::new, |f| f.message.clone());
         let name = match self.device.profile() {
@@ -250,13 +250,13 @@ impl Question<'_> {
         }
     }
 
-    /// What a module needs and the device has not.
+    /// Returns the requirements of a module that the device does not support.
     fn lacking(&self, module: &Module, subgroup_size: Option<u32>) -> Vec<Finding> {
         let found = fit::lacking(module, &self.base, self.device.shared(), subgroup_size);
         found.iter().map(|f| finding(module, f)).collect()
     }
 
-    /// The answer where no well-formed module came out: a module that breaks rules, or a bug of ours.
+    /// Returns the refusal if the output is not well formed: the module breaks rules, or this library has a bug.
     fn not_well_formed(&self, why: String) -> Outcome {
         #[cfg(feature = "rules")]
         let refused = self.breaks_rules().unwrap_or_else(|| internal(why));
@@ -270,7 +270,7 @@ impl Question<'_> {
         Outcome::Refused(Box::new(refused))
     }
 
-    /// The refusal of a module that breaks rules, as it is with its constants.
+    /// Returns the refusal of a module that breaks rules with its constants.
     #[cfg(feature = "rules")]
     fn breaks_rules(&self) -> Option<Refused> {
         let mut rules = coop_validate::Options::default();
@@ -291,12 +291,12 @@ fn finding(module: &Module, f: &coop_validate::Finding) -> Finding {
     Finding { rule: f.rule.id, message: f.message.clone(), help: f.help.clone(), word: word(module, f.at) }
 }
 
-/// The offset of an instruction's first word in the module that was read.
+/// Returns the offset of an instruction's first word in the original module.
 fn word(module: &Module, at: InstRef) -> Option<u32> {
     module.inst(at).origin.map(std::num::NonZero::get)
 }
 
-/// What words need of a device: features, and extensions that its version does not include.
+/// Returns the requirements of a module on a device: features, and extensions that its version does not include.
 fn needs(module: &Module, profile: &Profile) -> (coop_device::Features, Vec<String>) {
     let mut features = coop_device::Features::NONE;
     let mut extensions = BTreeSet::new();

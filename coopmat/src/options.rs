@@ -1,10 +1,10 @@
-//! What an engine says of a pipeline.
+//! The options of a pipeline.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What lowered words may contain.
+/// The matrices that lowered words may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Target {
     /// The best that the device and the module allow.
@@ -16,14 +16,15 @@ pub enum Target {
     Scalar,
 }
 
-/// What an invocation's place in its subgroup is.
+/// The lane number of an invocation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Lanes {
     /// [`Lanes::Subgroup`] if the device can require subgroup sizes and full subgroups, else [`Lanes::LocalIndex`]; that too
     /// where a module is made for subgroups of a size that the device has not.
     #[default]
     Auto,
-    /// Its place in a subgroup of the device. The pipeline must then require what [`Requirements`](crate::Requirements) says.
+    /// Its index in a subgroup of the device. The pipeline must then require what [`Requirements`](crate::Requirements)
+    /// lists.
     Subgroup,
     /// Its place in the workgroup: so many consecutive invocations stand for a subgroup as
     /// [`PipelineOptions::required_subgroup_size`] says. Such words run with subgroups of any size: what the module itself
@@ -56,11 +57,11 @@ pub struct PipelineOptions {
     /// it can't be understood, and else does what its driver would have done with it: something.
     #[cfg(feature = "rules")]
     pub check_rules: bool,
-    /// What a lowering may take.
+    /// The limits of a lowering.
     pub limits: Limits,
 }
 
-/// What a lowering may take: more is refused by `refused-limit`.
+/// The limits of a lowering: exceeding them is refused by `refused-limit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Limits {
@@ -200,7 +201,7 @@ impl Specialization {
     }
 }
 
-/// Why bytes are no values of specialization constants.
+/// The reason why bytes are not values of specialization constants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpecializationError {
     /// The SpecId.

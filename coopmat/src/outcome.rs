@@ -1,40 +1,40 @@
-//! What there is to do for a pipeline.
+//! The outcome for a pipeline.
 
 use crate::{Features, Specialization, Target};
 use std::fmt;
 
-/// What to do for a pipeline.
+/// The outcome for a pipeline.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
     /// Give the driver the module as it is: the device runs it, or it has nothing that is lowered here.
     Native,
     /// Give the driver these words in place of the module's.
     Lowered(Box<Lowered>),
-    /// There are no words that do on the device what the module says.
+    /// No equivalent words for the device are known.
     Refused(Box<Refused>),
 }
 
-/// A lowered module, and what its pipeline needs. Entry points, bindings, push constants and the size of workgroups are those of
-/// the module.
+/// A lowered module, and the requirements of its pipeline. Entry points, bindings, push constants and workgroup sizes
+/// are those of the module.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Lowered {
     /// The words.
     pub words: Vec<u32>,
-    /// What the pipeline must be made with.
+    /// The requirements of the pipeline.
     pub requirements: Requirements,
     /// The values of specialization constants that the words still have. To give all of the engine's own does no harm: a
     /// constant that was given its value for good is no constant of the words any more.
     pub specialization: Specialization,
-    /// What the words contain: [`Target::Khr`] or [`Target::Scalar`].
+    /// The target of the words: [`Target::Khr`] or [`Target::Scalar`].
     pub target: Target,
-    /// Why the module can't be taken as it is, one reason a line.
+    /// The reasons why the module can't be used as it is, one a line.
     pub because: Vec<String>,
-    /// The targets that were preferred, each with why it was not taken.
+    /// The preferred targets that were not used, each with the reason.
     pub not_taken: Vec<String>,
-    /// What was assumed, with what to do about it.
+    /// The assumptions, each with its remedy.
     pub warnings: Vec<String>,
-    /// What is not bit for bit as the module says it, in words: precision, ordering.
+    /// The deviations from bit-exact results, in words: precision, ordering.
     pub approximations: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Debug for Lowered {
     }
 }
 
-/// What a pipeline of lowered words must be made with.
+/// The requirements of a pipeline of lowered words.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Requirements {
@@ -72,21 +72,21 @@ pub struct Requirements {
     pub extensions: Vec<String>,
 }
 
-/// Why there are no words for a pipeline.
+/// The reason why there are no words for a pipeline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Refused {
     /// The rule: `refused-unknown-dimension`. Rules keep their names.
     pub rule: &'static str,
-    /// Why: lower case, no final period.
+    /// The explanation: lower case, no final period.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
     /// The instruction of the module, by the offset of its first word.
     pub word: Option<u32>,
-    /// What the device lacks, or what the module breaks.
+    /// The requirements that the device lacks, or the rules that the module breaks.
     pub findings: Vec<Finding>,
-    /// The targets that were tried, each with why it is not possible.
+    /// The targets that were tried, each with the reason why it is not possible.
     pub not_taken: Vec<String>,
 }
 
@@ -102,13 +102,13 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// A rule that a module breaks, or something that it needs and a device lacks.
+/// A rule that a module breaks, or a requirement that a device lacks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Finding {
     /// The rule: docs/rules.md says what it is.
     pub rule: &'static str,
-    /// What is wrong: lower case (letters of matrices excepted), no final period.
+    /// The finding: lower case (letters of matrices excepted), no final period.
     pub message: String,
     /// What to do.
     pub help: Option<String>,

@@ -34,7 +34,7 @@ struct SpecConstant {
     default: u64,
 }
 
-/// Why words are no module.
+/// The reason why words are not a module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReadError(String);
 
@@ -70,12 +70,13 @@ impl Prepared {
         prepared.unwrap_or_else(Err).map_err(ReadError)
     }
 
-    /// Returns whether the module has anything that is ever lowered, matrices or bfloat16: if not, each of its pipelines is [`Outcome::Native`].
+    /// Returns true if the module has anything that is ever lowered, matrices or bfloat16: if not, each of its
+    /// pipelines is [`Outcome::Native`].
     pub fn has_matrices(&self) -> bool {
         self.concerned
     }
 
-    /// Returns what to do for a pipeline on a device.
+    /// Returns the outcome for a pipeline on a device.
     pub fn for_pipeline(&self, device: &Device, options: &PipelineOptions) -> Outcome {
         if !self.concerned {
             return Outcome::Native;

@@ -1,8 +1,8 @@
-//! What applications may be told before there is any module.
+//! Computes the properties that an application may be told before it has a module.
 
 use crate::{ComponentType as T, Feature as F, FlexibleProperties, MatrixProperties, Profile, Scope};
 
-/// What applications may be told that a device has, since modules that use it are lowered: the property lists of Vulkan.
+/// The property lists of Vulkan that a device may report, since modules that use them are lowered.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Promise {

@@ -1,4 +1,4 @@
-//! What comes out of our own modules, on the devices that come with the library.
+//! Tests the outcomes of our own modules, on the devices that come with the library.
 
 use coopmat::{
     Device, Feature, Lanes, Lowered, MapEntry, Outcome, PipelineOptions, Prepared, Profile, Refused, Specialization,
@@ -409,7 +409,7 @@ fn subgroups_that_a_module_is_made_for_are_emulated() {
     assert_eq!(asked.requirements.subgroup_size, None);
 }
 
-/// What words write, run by the interpreter with subgroups of 32.
+/// Returns the output of words, run by the interpreter with subgroups of 32.
 fn written(words: &[u32], case: &coop_exec::Case) -> coop_exec::Outcome {
     let module = coop_ir::binary::read_words(words).expect("a module");
     let (buffers, report) = coop_exec::interp::Interpreted { config: Default::default() }

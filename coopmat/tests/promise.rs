@@ -1,4 +1,4 @@
-//! What is promised is kept: every listed size, type, scope and workgroup is lowered, or native.
+//! Every listed size, type, scope and workgroup is lowered, or native.
 
 use coopmat::{
     ComponentType as T, Device, Feature, Lanes, MatrixProperties, Outcome, PipelineOptions, Prepared, Scope,

@@ -61,7 +61,7 @@ fn an_engine_makes_a_pipeline() {
     assert!(said.contains(if matrices { "Khr" } else { "Scalar" }) || said.contains("as it is"), "{said}");
 }
 
-/// What an engine writes to use the library is at most 30 lines: the function, and the lines of the rest that name it.
+/// An engine needs at most 30 lines to use the library: the function, and the other lines that name it.
 #[test]
 fn an_engine_needs_thirty_lines() {
     let text = include_str!("../examples/ash.rs");

@@ -8,6 +8,7 @@ use crate::spv::{
     Capability, CooperativeMatrixOperands, Decoration, GroupOperation, MemoryAccess, StorageClass,
     TensorAddressingOperands,
 };
+use crate::uses::is_note;
 
 /// The memory operands of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -319,6 +320,53 @@ impl Inst {
     pub fn decoration(&self) -> Option<(Id, Decoration)> {
         self.id(0).zip(self.enumerant(1)).filter(|_| self.op == Op::Decorate)
     }
+
+    /// Returns the id that a name or a decoration is about.
+    pub fn note_target(&self) -> Option<Id> {
+        self.id(0).filter(|_| is_note(self.op))
+    }
+
+    /// Returns the bits of an `OpConstant` of at most 64 bits.
+    pub fn constant_bits(&self) -> Option<u64> {
+        let low = self.word(0).filter(|_| self.op == Op::Constant)?;
+        Some(u64::from(low) | u64::from(self.word(1).unwrap_or(0)) << 32)
+    }
+
+    /// Returns the pointer that an access chain, a cast or a copy derives its result from.
+    pub fn derived_from(&self) -> Option<Id> {
+        self.id(0).filter(|_| self.op.derives_pointer())
+    }
+
+    /// Returns the operand of a conversion of numbers or of a bit cast.
+    pub fn converted(&self) -> Option<Id> {
+        self.id(0).filter(|_| self.op.is_conversion() || self.op == Op::Bitcast)
+    }
+
+    /// Returns the matrices A, B and C of a multiply-add.
+    pub fn mul_add(&self) -> Option<[Id; 3]> {
+        if !matches!(self.op, Op::CooperativeMatrixMulAddKHR | Op::CooperativeMatrixMulAddNV) {
+            return None;
+        }
+        Some([self.id(0)?, self.id(1)?, self.id(2)?])
+    }
+
+    /// Returns the condition and the two values of a selection.
+    pub fn selection(&self) -> Option<[Id; 3]> {
+        if self.op != Op::Select {
+            return None;
+        }
+        Some([self.id(0)?, self.id(1)?, self.id(2)?])
+    }
+
+    /// Returns the merge block of a merge instruction.
+    pub fn merge_block(&self) -> Option<Id> {
+        self.id(0).filter(|_| matches!(self.op, Op::LoopMerge | Op::SelectionMerge))
+    }
+
+    /// Returns the continue target of a loop merge.
+    pub fn continue_target(&self) -> Option<Id> {
+        self.id(1).filter(|_| self.op == Op::LoopMerge)
+    }
 }
 
 #[cfg(test)]
@@ -423,6 +471,39 @@ mod tests {
             (scan.copied(), scan.access_chain(), scan.branch_condition(), scan.literal()),
             (None, None, None, None)
         );
+    }
+
+    /// Notes, constants, conversions, selections and merges by name.
+    #[test]
+    fn more_operands_by_name() {
+        let module = text::parse(
+            "OpName %x \"x\"
+             %void = OpTypeVoid
+             %long = OpTypeInt 64 0
+             %bool = OpTypeBool
+             %x = OpConstant %long 0x500000007
+             %c = OpConstantTrue %bool
+             %fn = OpTypeFunction %void
+             %main = OpFunction %void None %fn
+             %entry = OpLabel
+             %1 = OpBitcast %long %x
+             %2 = OpSelect %long %c %x %1
+             %3 = OpCooperativeMatrixMulAddKHR %long %x %1 %2
+             OpLoopMerge %a %b None
+             OpBranch %a
+             OpFunctionEnd",
+        )
+        .expect("it is text");
+        let x = module.globals_with(Op::Constant).next().map(|r| module.inst(r)).expect("a constant");
+        let name = module.globals_with(Op::Name).next().map(|r| module.inst(r)).expect("a name");
+        assert_eq!((x.constant_bits(), x.note_target(), name.note_target()), (Some(0x5_0000_0007), None, x.result));
+        let insts: Vec<&Inst> = module.functions[0].blocks[0].insts.iter().map(|r| module.inst(*r)).collect();
+        let [cast, select, product, merge, _] = insts.as_slice() else { unreachable!("five instructions") };
+        assert_eq!((cast.converted(), cast.derived_from(), select.converted()), (x.result, x.result, None));
+        assert_eq!(select.selection().map(|s| s[1..] == [x.result, cast.result].map(Option::unwrap)), Some(true));
+        assert_eq!(product.mul_add().map(|p| p[2]), select.result);
+        assert_eq!((merge.merge_block(), merge.continue_target()), (merge.id(0), merge.id(1)));
+        assert_eq!((select.mul_add(), product.selection(), select.merge_block()), (None, None, None));
     }
 
     /// The positions are those of the grammar.

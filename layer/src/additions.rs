@@ -1,4 +1,4 @@
-//! What the layer adds to a device: extensions, their features, properties and lists of matrices.
+//! The additions of the layer to a device: extensions, their features, properties and lists of matrices.
 
 use std::ffi::CStr;
 

@@ -1,8 +1,9 @@
-//! What lowerings came to, kept: in memory for a device, and in files for the next process.
+//! Caches the outcomes of lowerings: in memory for a device, and in files for other processes.
 //!
-//! A key is a cryptographic hash of the library's build, the module, the device and the pipeline, so that nobody can make two of
-//! them alike. Files are in a folder that only its owner can enter. Each is written aside, then renamed, and read back only if its
-//! hash is right; whoever finds one broken lowers again. Any number of processes may share a folder.
+//! A key is a cryptographic hash of the library's build, the module, the device and the pipeline, so that nobody can
+//! forge a collision. Files are in a folder that only its owner can enter. Each is written to a temporary file, then
+//! renamed, and is only used if its hash is right; otherwise the module is lowered again. Any number of processes may
+//! share a folder.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::time::{Duration, SystemTime};
 /// A pipeline and its device.
 pub(crate) type Key = [u8; 32];
 
-/// What a pipeline is made of instead of its module.
+/// The replacement of a pipeline's module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Replacement {
     /// The words, in the byte order of the machine.
@@ -22,11 +23,11 @@ pub(crate) struct Replacement {
     pub(crate) subgroup_size: Option<u32>,
     /// True if it must require full subgroups.
     pub(crate) full_subgroups: bool,
-    /// What was done and why, for the log.
+    /// The lowering and its reasons, for the log.
     pub(crate) said: String,
 }
 
-/// What is known of a pipeline: none if the driver takes the module as it is.
+/// The cached outcome of a pipeline: none if the driver takes the module as it is.
 pub(crate) type Known = Option<Arc<Replacement>>;
 
 /// The words that are kept in memory for a device.
@@ -44,7 +45,7 @@ struct Memory {
     words: usize,
 }
 
-/// What an answer takes, in words.
+/// Returns the size of an answer, in words.
 fn cost(known: &Known) -> usize {
     64 + known.as_ref().map_or(0, |replacement| replacement.words.len())
 }
@@ -212,7 +213,7 @@ fn decode(key: &Key, bytes: &[u8]) -> Option<Known> {
     Some(Some(Arc::new(replacement)))
 }
 
-/// Where answers are kept if nobody says: a folder of the user's for what can be made again.
+/// Returns the default folder of the cache: a user folder for data that can be made again.
 pub(crate) fn usual_folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let all = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;

@@ -1,4 +1,4 @@
-//! Chains of structures: looking through those of applications, and copying them without what is not for the driver.
+//! Searches chains of structures, and copies them without the structures that are not for the driver.
 //!
 //! An application's chain is const, so that a structure can only be left out of a copy; a copy needs sizes. Those of structures
 //! that this layer does not know are not known either: such a structure, and what hangs on it, stays where it is.
@@ -176,7 +176,7 @@ const NEWER: &[(i32, usize)] = &[
     (1_000_483_000, 1),
 ];
 
-/// What ash knows to be chained to the creation of a device or to a stage of a pipeline.
+/// The structures of ash that may be chained to the creation of a device or to a stage of a pipeline.
 const SIZES: &[(i32, usize)] = sizes! {
     DebugUtilsObjectNameInfoEXT DeviceDeviceMemoryReportCreateInfoEXT DeviceDiagnosticsConfigCreateInfoNV
     DeviceGroupDeviceCreateInfo DeviceMemoryOverallocationCreateInfoAMD DevicePrivateDataCreateInfo

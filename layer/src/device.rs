@@ -1,4 +1,4 @@
-//! Logical devices: what is enabled behind the layer, and which functions it needs to see.
+//! Logical devices: the features enabled in the driver, and the functions that the layer intercepts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, CString, c_char};
@@ -22,16 +22,16 @@ pub(crate) struct Device {
     pub(crate) instance: Arc<Instance>,
     next: vk::PFN_vkGetDeviceProcAddr,
     destroy: vk::PFN_vkDestroyDevice,
-    /// What the layer does for it: nothing for an application that enables none of the layer's extensions.
+    /// The state of the layer for it: none for an application that enables none of the layer's extensions.
     pub(crate) active: Option<Active>,
 }
 
-/// What the layer has for a device with matrices.
+/// The state of the layer for a device with matrices.
 pub(crate) struct Active {
     /// The device with what the driver was made to enable.
     pub(crate) target: coopmat::Device,
     pub(crate) modules: Modules,
-    /// What is known of pipelines.
+    /// The cached outcomes of pipelines.
     pub(crate) answers: Answers,
     /// Pipelines so far, for names in the log and of dumps.
     pub(crate) pipelines: AtomicU64,
@@ -167,9 +167,9 @@ impl Active {
 /// A create info without what only the layer has, and with what lowered modules use.
 struct Changed<'a> {
     info: vk::DeviceCreateInfo<'a>,
-    /// What the driver sees enabled.
+    /// The features enabled in the driver.
     enabled: EnabledFeatures,
-    /// What `info` points to.
+    /// The chain that `info` points to.
     chain: Copy,
     names: Vec<*const c_char>,
     owned: Vec<CString>,

@@ -1,4 +1,4 @@
-//! What the loader and layers hand to each other: the structures of `vk_layer.h`, which ash does not have.
+//! The interface of loader and layers: the structures of `vk_layer.h`, which ash does not have.
 
 use std::ffi::{c_char, c_void};
 

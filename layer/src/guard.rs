@@ -16,9 +16,9 @@ pub(crate) fn guard<R: Failure>(name: &str, body: impl FnOnce() -> R) -> R {
     })
 }
 
-/// What a function answers when it could not do its work.
+/// The result of a function that failed.
 pub(crate) trait Failure {
-    /// The answer.
+    /// The result.
     const FAILED: Self;
 }
 

@@ -1,4 +1,4 @@
-//! Instances and physical devices: what applications are told that there is.
+//! Instances and physical devices: answers the queries of applications.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
@@ -49,12 +49,12 @@ pub(crate) struct Instance {
 pub(crate) struct Physical {
     /// The device without what is hidden.
     pub(crate) profile: Profile,
-    /// What the driver has not, or may not be seen to have.
+    /// The additions that the driver does not support, or whose support is hidden.
     pub(crate) added: Vec<&'static Addition>,
     pub(crate) promise: Promise,
 }
 
-/// What is asked of physical devices, by this layer or through it.
+/// The functions of physical devices that this layer calls, or passes on.
 const EARLY: &[&CStr] = &[
     c"vkEnumerateDeviceExtensionProperties",
     c"vkGetPhysicalDeviceFeatures2",
@@ -107,7 +107,7 @@ impl Instance {
         self.next_physical.and_then(|next| unsafe { next(self.raw.handle(), name.as_ptr()) })
     }
 
-    /// What is known of a physical device, asked of the driver the first time.
+    /// Returns the data of a physical device, queried from the driver the first time.
     pub(crate) fn physical(&self, device: vk::PhysicalDevice) -> Arc<Physical> {
         if let Some(known) = self.physical.lock().unwrap_or_else(PoisonError::into_inner).get(&device) {
             return known.clone();
@@ -179,7 +179,7 @@ impl Physical {
         self.added.iter().any(|addition| addition.group == group)
     }
 
-    /// What is added to the driver's own version of an extension, or is there alone.
+    /// Returns the addition to an extension, whether the driver has a version of it or not.
     fn addition_of(&self, features_type: i32) -> Option<&'static Addition> {
         self.added.iter().copied().find(|a| a.features_type == features_type)
     }

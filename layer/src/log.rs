@@ -6,15 +6,15 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// How much is said.
+/// The verbosity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Level {
     /// Nothing.
     Off,
-    /// What fails.
+    /// Failures.
     Error,
-    /// What fails, and what is assumed.
+    /// Failures and assumptions.
     Warn,
     /// A line per device and per pipeline that is lowered.
     Info,
@@ -39,7 +39,7 @@ impl Level {
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Error as u8);
 static OUT: Mutex<Option<File>> = Mutex::new(None);
 
-/// Sets how much is said, and where. The latest instance's settings hold for the process.
+/// Sets the verbosity and the file. The latest instance's settings hold for the process.
 pub(crate) fn configure(level: Level, file: Option<File>) {
     LEVEL.store(level as u8, Ordering::Relaxed);
     if file.is_some() {

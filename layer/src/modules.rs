@@ -18,7 +18,7 @@ pub(crate) struct Kept {
     pub(crate) words: Vec<u32>,
     /// The module, read when the first pipeline is made of it.
     pub(crate) prepared: OnceLock<Result<Prepared, String>>,
-    /// What tells it from others.
+    /// The hash that identifies it.
     pub(crate) hash: OnceLock<Key>,
 }
 

@@ -1,4 +1,4 @@
-//! Pipelines: those with matrices are made of lowered modules.
+//! Creates pipelines: those with matrices are made of lowered modules.
 
 use std::ffi::CStr;
 use std::slice;
@@ -13,7 +13,7 @@ use crate::instance::Loaded;
 use crate::modules;
 use crate::stages::{Answer, ChangedStage, Source, answer, source};
 
-/// What an application gets for a pipeline that is refused: a code that every function may return.
+/// The result for a refused pipeline: a code that every function may return.
 const REFUSED: vk::Result = vk::Result::ERROR_UNKNOWN;
 
 /// `vkCreateComputePipelines`.
@@ -51,7 +51,7 @@ pub(crate) unsafe extern "system" fn create_compute_pipelines(
     })
 }
 
-/// The pipelines of one call, with what is changed.
+/// The pipelines of one call, with the changed create infos.
 struct Batch<'a> {
     infos: Vec<vk::ComputePipelineCreateInfo<'a>>,
     refused: Vec<bool>,
@@ -232,10 +232,10 @@ pub(crate) unsafe extern "system" fn create_shaders(
     })
 }
 
-/// Shader objects of one call, with what is changed.
+/// The shader objects of one call, with the changed create infos.
 struct Objects<'a> {
     infos: Vec<vk::ShaderCreateInfoEXT<'a>>,
-    /// What the infos point to.
+    /// The words that the create infos point to.
     words: Vec<Arc<Replacement>>,
     chains: Vec<Copy>,
 }

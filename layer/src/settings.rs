@@ -1,4 +1,4 @@
-//! What a user sets, by `VK_EXT_layer_settings` or by environment variables.
+//! The user's settings, from `VK_EXT_layer_settings` or environment variables.
 //!
 //! A setting `name` is the variable `COOPMAT_NAME`, and `coopmat_fallback.name` in `vk_layer_settings.txt`; an application's own word
 //! comes first, then the variable, then the file. Programs that run with more rights than their user listen to no variable, read no
@@ -19,16 +19,16 @@ use crate::log::{self, Level};
 /// The layer's name, as the loader and settings know it.
 pub(crate) const LAYER: &CStr = c"VK_LAYER_COOPMAT_fallback";
 
-/// What is set for an instance.
+/// The settings of an instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// The groups of extensions that are added where the driver has them not.
     pub(crate) extensions: Vec<Group>,
     /// Extensions that are hidden from the application though the driver has them, by name.
     pub(crate) hide: Vec<String>,
-    /// What modules become.
+    /// The target of lowered modules.
     pub(crate) target: Target,
-    /// What a lane of a matrix is.
+    /// The lane number of an invocation.
     pub(crate) lanes: Lanes,
     /// True if modules that the device runs are lowered all the same.
     pub(crate) always_lower: bool,
@@ -40,15 +40,15 @@ pub(crate) struct Settings {
     cache_folder: Option<PathBuf>,
     /// The megabytes that the folder may have.
     cache_mb: u64,
-    /// Where what lowerings came to is kept for other processes.
+    /// The cache folder shared with other processes.
     pub(crate) cache: Option<Arc<Folder>>,
-    /// How long a lowering may take.
+    /// The time limit of a lowering.
     pub(crate) time_limit: Duration,
     /// The most instructions that a lowering makes: about a hundred bytes each. Without it, the library's own limit.
     pub(crate) max_instructions: Option<usize>,
     /// The most words of a module that is lowered.
     pub(crate) max_words: usize,
-    /// Where modules that are refused are written.
+    /// The folder where refused modules are written.
     pub(crate) dump: Option<PathBuf>,
     /// True if modules that are lowered are written there too.
     pub(crate) dump_all: bool,

@@ -23,7 +23,7 @@ const STACK: usize = 64 << 20;
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 const MOST_ABANDONED: usize = 4;
 
-/// What a stage is made of.
+/// The module and specialization of a stage.
 pub(crate) struct Source<'a> {
     pub(crate) kept: Arc<Kept>,
     pub(crate) entry: &'a CStr,
@@ -32,7 +32,7 @@ pub(crate) struct Source<'a> {
     pub(crate) subgroup_size: Option<u32>,
 }
 
-/// What to make the stage of.
+/// The module to use for the stage.
 pub(crate) enum Answer {
     /// The module as it is.
     Native,
@@ -223,7 +223,7 @@ unsafe fn specialization(info: *const vk::SpecializationInfo<'_>) -> Result<Spec
     }
 }
 
-/// What the settings and a stage say of its pipeline.
+/// Returns the pipeline options from the settings and a stage.
 fn pipeline_options(device: &Device, source: &Source<'_>, specialization: Specialization) -> PipelineOptions {
     let settings = &device.instance.settings;
     let mut options = PipelineOptions::default();

@@ -1,4 +1,4 @@
-//! What applications see of the layer, and what it does with their mistakes.
+//! Tests the layer from the side of applications, including their mistakes.
 #![allow(unsafe_code)]
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -119,7 +119,7 @@ impl Raw {
     }
 }
 
-/// What a pipeline needs: bindings 0 to 3 and push constants.
+/// The layout of a pipeline: bindings 0 to 3 and push constants.
 struct Layout {
     set: vk::DescriptorSetLayout,
     layout: vk::PipelineLayout,
@@ -624,7 +624,7 @@ fn times(log: &str, behind: &str) -> Vec<u64> {
     all
 }
 
-/// What takes so many microseconds in a build that is optimised.
+/// Scales a time limit in microseconds of an optimized build to this build.
 fn at_most(micros: u64) -> u64 {
     if cfg!(debug_assertions) { micros * 20 } else { micros }
 }

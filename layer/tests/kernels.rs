@@ -5,7 +5,7 @@ mod support;
 use coop_exec::testing::{kernels, run};
 use coop_exec::{Error, Vulkan};
 
-/// What became of the kernels.
+/// The outcomes of the kernels.
 #[derive(Default)]
 struct Tally {
     right: Vec<String>,

@@ -43,7 +43,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     // Conversions become calls, which do not compute themselves: of their decorations only the rounding mode matters.
     let of_bf16 = |m: &Module, id: Id| {
         let i = m.def_inst(id).filter(|i| i.op == Op::FConvert);
-        i.is_some_and(|i| i.ty.into_iter().chain(i.id(0).and_then(|v| m.type_of(v))).any(|ty| is_bf16(m, ty)))
+        i.is_some_and(|i| i.ty.into_iter().chain(i.converted().and_then(|v| m.type_of(v))).any(|ty| is_bf16(m, ty)))
     };
     let decorated = decorations::take(m, &of_bf16);
     let rounding = coop_ir::spv::Decoration::FPRoundingMode;
@@ -114,7 +114,7 @@ fn contains_bfloat16(m: &Module, ty: Id) -> bool {
 fn casts(m: &mut Module) {
     for r in m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<InstRef>>() {
         let i = m.inst(r);
-        if i.op == Op::Bitcast && i.ty.is_some() && i.id(0).and_then(|id| m.type_of(id)) == i.ty {
+        if i.op == Op::Bitcast && i.ty.is_some() && i.converted().and_then(|id| m.type_of(id)) == i.ty {
             m.inst_mut(r).op = Op::CopyObject;
         }
     }
@@ -138,7 +138,9 @@ impl Bf16 {
             |why: String| Err(Refusal::new("refused-bfloat16", Some(r), why, "use f32, or a device with bfloat16"));
         match i.op {
             Op::FConvert if bf(result) || bf(operand) => {
-                let (Some(ty), Some(from), Some(value)) = (i.ty, i.id(0).and_then(|id| m.type_of(id)), i.id(0)) else {
+                let (Some(ty), Some(from), Some(value)) =
+                    (i.ty, i.converted().and_then(|id| m.type_of(id)), i.converted())
+                else {
                     return Ok(());
                 };
                 let other = if bf(result) { operand } else { result };

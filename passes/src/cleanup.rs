@@ -165,7 +165,7 @@ fn unused_globals(m: &mut Module, bound: u32) {
         .globals_with(Op::Decorate)
         .map(|r| m.inst(r))
         .filter(|i| i.enumerant(1) == Some(Decoration::BuiltIn))
-        .filter_map(|i| i.id(0))
+        .filter_map(|i| i.note_target())
         .collect();
     let removable = |m: &Module, r: InstRef| {
         let i = m.inst(r);

@@ -93,7 +93,7 @@ pub(crate) fn take(m: &mut Module, wanted: &dyn Fn(&Module, Id) -> bool) -> FxHa
     let mut out: FxHashMap<Id, Vec<Decorated>> = FxHashMap::default();
     remove_globals(m, |m, r| {
         let i = m.inst(r);
-        let (Op::Decorate, Some(id), Some(d)) = (i.op, i.id(0), i.enumerant(1)) else { return false };
+        let Some((id, d)) = i.decoration() else { return false };
         if fate(d) != Some(Fate::Operation) || !wanted(m, id) {
             return false;
         }
@@ -132,7 +132,7 @@ pub(crate) fn keep_non_uniform(m: &mut Module, cx: &mut PassCx<'_>) -> Result<()
     let mut new: FxHashSet<Id> = FxHashSet::default();
     let constant = |id: Id| m.def_inst(id).is_some_and(|i| i.op.is_constant());
     for i in m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| steps(i.op)) {
-        let Some((id, base)) = i.result.zip(i.id(0)) else { continue };
+        let Some((id, base)) = i.result.zip(i.derived_from()) else { continue };
         let chosen = m.def_inst(base).is_some_and(|b| b.op == Op::Variable)
             && bindings.contains(&(decorations.set(base), decorations.binding(base)))
             && i.id(1).is_some_and(|first| !constant(first));

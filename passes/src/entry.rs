@@ -47,12 +47,11 @@ fn keep_only(m: &mut Module, name: &str) -> Result<(), Refusal> {
 
 /// Removes unused variables. Those with a binding belong to the pipeline layout, and stay.
 fn unused_variables(m: &mut Module) {
-    let of_functions =
-        [StorageClass::Input, StorageClass::Output, StorageClass::Private, StorageClass::Workgroup].map(|s| s.0);
+    let of_functions = [StorageClass::Input, StorageClass::Output, StorageClass::Private, StorageClass::Workgroup];
     let users = Users::new(m);
     let unused = |r: &InstRef| {
         let inst = m.inst(*r);
-        let id = inst.result.filter(|_| inst.word(0).is_some_and(|s| of_functions.contains(&s)))?;
+        let id = inst.result.filter(|_| inst.variable_storage().is_some_and(|s| of_functions.contains(&s)))?;
         users.beyond_notes(m, id).next().is_none().then_some(id)
     };
     let gone: FxHashSet<Id> = m.globals_with(Op::Variable).filter_map(|r| unused(&r)).collect();

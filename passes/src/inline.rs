@@ -80,7 +80,7 @@ fn functions_given_pointers(m: &Module, bound: u32) -> FxHashSet<Id> {
         _ => false,
     };
     let calls = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| i.op == Op::FunctionCall);
-    calls.filter(|i| i.ids_from(1).any(wrong)).filter_map(|i| i.id(0)).filter(|f| f.get() >= bound).collect()
+    calls.filter(|i| i.ids_from(1).any(wrong)).filter_map(|i| i.callee()).filter(|f| f.get() >= bound).collect()
 }
 
 /// Inlines the functions `chosen`, and removes them.
@@ -174,7 +174,7 @@ fn no_recursion(m: &Module, chosen: &FxHashSet<Id>) -> Result<(), Refusal> {
         let Some(id) = m.inst(f.def).result else { continue };
         all.push(id);
         let called = f.insts().filter(|r| m.inst(*r).op == Op::FunctionCall);
-        let called = called.filter_map(|r| Some((m.inst(r).id(0).filter(|c| chosen.contains(c))?, r)));
+        let called = called.filter_map(|r| Some((m.inst(r).callee().filter(|c| chosen.contains(c))?, r)));
         calls.insert(id, called.collect());
     }
     let mut state: FxHashMap<Id, bool> = FxHashMap::default();

@@ -46,7 +46,7 @@ fn blocks(m: &Module) -> Vec<(Id, Vec<Id>)> {
             // Debug information of the block moves to its first member.
             Op::EntryPoint | Op::Load | Op::ExtInst => true,
             op if op.is_member_chain() => {
-                i.id(0) == Some(*variable)
+                i.derived_from() == Some(*variable)
                     && !i.ids().skip(1).any(|id| id == *variable)
                     && member(m, i).is_some_and(|n| n < members.len())
             }
@@ -58,8 +58,8 @@ fn blocks(m: &Module) -> Vec<(Id, Vec<Id>)> {
 
 /// Returns the member that an access chain into a struct selects first.
 fn member(m: &Module, chain: &Inst) -> Option<usize> {
-    let index = m.def_inst(chain.id(1)?).filter(|i| i.op == Op::Constant)?;
-    Some(index.word(0)? as usize)
+    let index = m.def_inst(chain.ids_from(1).next()?).filter(|i| i.op == Op::Constant)?;
+    Some(index.literal()? as usize)
 }
 
 fn split(m: &mut Module, variable: Id, members: &[Id]) {
@@ -137,7 +137,7 @@ fn split(m: &mut Module, variable: Id, members: &[Id]) {
     }
     remove_globals(m, |m, r| {
         let inst = m.inst(r);
-        let told = inst.id(0).filter(|_| is_note(inst.op)).or(inst.result);
+        let told = inst.note_target().or(inst.result);
         told.is_some_and(|id| same.contains_key(&id))
     });
     replace_uses(m, &same);

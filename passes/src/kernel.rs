@@ -83,7 +83,7 @@ pub(crate) fn distinct_names(m: &mut Module) {
     let mut seen: FxHashMap<String, u32> = FxHashMap::default();
     for r in m.globals_with(Op::Name).collect::<Vec<_>>() {
         let inst = m.inst(r);
-        let Some(id) = inst.id(0).filter(|id| functions.contains(id)) else { continue };
+        let Some(id) = inst.note_target().filter(|id| functions.contains(id)) else { continue };
         let Some((name, _)) = inst.string(1) else { continue };
         let count = seen.entry(name.clone()).or_default();
         *count += 1;
@@ -175,7 +175,7 @@ pub(crate) fn through_matrix(m: &Module, inst: &Inst) -> Option<(StorageClass, u
             Type::Struct { members } => {
                 let member = match m.def_inst(index)? {
                     i if i.op == Op::ConstantNull => 0,
-                    i if i.op == Op::Constant => i.word(0)?,
+                    i if i.op == Op::Constant => i.literal()?,
                     _ => return None,
                 };
                 *members.get(member as usize)?

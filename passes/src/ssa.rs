@@ -118,7 +118,7 @@ fn collect_events(m: &Module, f: usize, places: &mut FxHashMap<Id, Place>) {
     for (b, block) in m.functions[f].blocks.iter().enumerate() {
         for r in &block.insts {
             let i = m.inst(*r);
-            let Some(place) = i.id(0).and_then(|p| places.get_mut(&p)) else { continue };
+            let Some(place) = i.accessed().and_then(|p| places.get_mut(&p)) else { continue };
             match (i.op, i.result, i.stored()) {
                 (Op::Load, Some(result), _) => place.events.push((b, Event::Load(result))),
                 (Op::Store, _, Some(value)) => place.events.push((b, Event::Store(value))),
@@ -267,7 +267,7 @@ pub(crate) fn forget_notes(m: &mut Module, gone: &FxHashSet<Id>) {
     }
     coop_ir::rewrite::remove_globals(m, |m, r| {
         let i = m.inst(r);
-        is_note(i.op) && i.id(0).is_some_and(|id| gone.contains(&id))
+        i.note_target().is_some_and(|id| gone.contains(&id))
     });
 }
 

@@ -76,7 +76,7 @@ fn count(m: &Module, op: Op) -> usize {
     m.functions.iter().flat_map(|f| f.insts()).filter(|r| m.inst(*r).op == op).count()
 }
 
-/// What is stored, if it is a constant.
+/// Returns the stored values that are constants.
 fn stored(m: &Module) -> Vec<Option<u32>> {
     let stores = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| i.op == Op::Store);
     let value = |id| m.def_inst(id).filter(|i| i.op == Op::Constant).and_then(|i| i.word(0));

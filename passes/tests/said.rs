@@ -1,4 +1,4 @@
-//! Declarations of a lowered module: capabilities and extensions, decorations, scopes of memory.
+//! Tests the declarations of lowered modules: capabilities and extensions, decorations, scopes of memory.
 
 use coop_device::Profile;
 use coop_ir::spv::Decoration;
@@ -219,7 +219,7 @@ fn decorations_of_operations_are_those_of_their_parts() {
     }
 }
 
-/// A uniform matrix need not have uniform parts.
+/// A value that is uniform as a matrix need not be uniform as parts.
 #[test]
 fn decorations_of_the_whole_go() {
     let decorations = "OpDecorate %sum UniformId %c3\nOpDecorate %x NonUniform";
@@ -277,7 +277,7 @@ fn memory_of_simulated_subgroups_is_shared_by_the_workgroup() {
     }
 }
 
-/// Questions about subgroups are answered; their sizes by any name.
+/// Queries about subgroups are answered; their sizes by any name.
 #[test]
 fn built_ins_about_subgroups_are_answered() {
     for (built_in, wanted) in

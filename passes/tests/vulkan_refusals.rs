@@ -1,5 +1,5 @@
-//! Kernels outside the subset that becomes shaders are refused, with the reason; each rule has a kernel here, and
-//! its text in docs/vulkan-kernels.md.
+//! Tests that kernels outside the supported subset are refused with the reason; each rule has a kernel here, and its
+//! text in docs/vulkan-kernels.md.
 
 use coop_ir::text::parse;
 use coop_passes::{Error, Options, Refusal, Target, Vulkan, lower};
@@ -135,7 +135,7 @@ fn refused() -> Vec<(&'static str, &'static str, String)> {
     ]
 }
 
-/// A kernel's modes of rounding and denormals are not kept, and the report says so.
+/// Rounding and denormal modes of a kernel are dropped, and the report says so.
 #[test]
 fn what_is_said_of_rounding_is_reported() {
     let modes = "OpExecutionMode %main DenormPreserve 32\nOpExecutionMode %main RoundingModeRTZ 16\nOpName %elsewhere";

@@ -38,7 +38,7 @@ fn pairs(m: &Module) -> FxHashMap<Id, Id> {
     let mut out = FxHashMap::default();
     for r in m.functions.iter().flat_map(|f| f.insts()).filter(|r| m.inst(*r).op == Op::Bitcast) {
         let i = m.inst(r);
-        let (Some(to), Some(from)) = (i.ty, i.id(0).and_then(|v| m.type_of(v))) else { continue };
+        let (Some(to), Some(from)) = (i.ty, i.converted().and_then(|v| m.type_of(v))) else { continue };
         let scalar = |t: Id| types::coop_mat(m, t).and_then(|t| types::scalar(m, t.component));
         match (scalar(from), scalar(to)) {
             (Some(Scalar::Int { .. }), Some(Scalar::BF16)) => drop(out.insert(from, to)),
@@ -74,7 +74,7 @@ impl Usage<'_, '_> {
         if !inst.op.is_member_chain() {
             return None;
         }
-        let mut ty = self.e.pointee(inst.id(0)?)?;
+        let mut ty = self.e.pointee(inst.derived_from()?)?;
         for index in inst.ids_from(1) {
             if self.pairs.contains_key(&ty) {
                 return Some(ty);
@@ -124,7 +124,7 @@ impl Usage<'_, '_> {
                 | Op::AccessChain
                 | Op::InBoundsAccessChain => true,
                 Op::Bitcast => {
-                    let (from, to) = (inst.id(0).and_then(|v| self.e.m.type_of(v)), inst.ty);
+                    let (from, to) = (inst.converted().and_then(|v| self.e.m.type_of(v)), inst.ty);
                     let pair = |a: Option<Id>, b: Option<Id>| a.and_then(|a| self.pairs.get(&a).copied()) == b;
                     pair(from, to) || pair(to, from)
                 }
@@ -133,7 +133,7 @@ impl Usage<'_, '_> {
                 Op::CompositeInsert => inst.operands.len() == 3,
                 Op::CompositeConstruct => inst.operands.len() == 1,
                 Op::ConstantComposite => {
-                    let value = inst.id(0).and_then(|id| self.e.m.def_inst(id));
+                    let value = inst.ids().next().and_then(|id| self.e.m.def_inst(id));
                     inst.operands.len() == 1 && value.is_some_and(|v| v.op == Op::Constant)
                 }
                 _ => false,
@@ -180,7 +180,7 @@ impl Retype {
         let element = |id: Option<Id>| id.is_some_and(|id| self.pointers.contains_key(&id));
         let mut operands = inst.operands.clone();
         match inst.op {
-            Op::Bitcast if own || is(e, inst.id(0)) => e.replace(r, Op::CopyObject, operands),
+            Op::Bitcast if own || is(e, inst.converted()) => e.replace(r, Op::CopyObject, operands),
             Op::CompositeConstruct if own => {
                 if let Some(value) = inst.id(0) {
                     operands[0] = self.cast(e, value).into();
@@ -194,9 +194,9 @@ impl Retype {
                     e.replace(r, inst.op, operands);
                 }
             }
-            Op::Load if element(inst.id(0)) => self.cast_result(e, r),
-            Op::Store if element(inst.id(0)) => {
-                if let Some(value) = inst.id(1) {
+            Op::Load if element(inst.accessed()) => self.cast_result(e, r),
+            Op::Store if element(inst.accessed()) => {
+                if let Some(value) = inst.stored() {
                     operands[1] = self.cast(e, value).into();
                     e.replace(r, inst.op, operands);
                 }
@@ -219,7 +219,7 @@ impl Retype {
         for r in e.m.globals.clone() {
             let inst = e.m.inst(r).clone();
             if inst.op == Op::ConstantComposite && inst.ty.is_some_and(|t| self.pairs.contains_key(&t)) {
-                let bits = inst.id(0).and_then(|id| e.known(id)).unwrap_or(0) & 0xffff;
+                let bits = inst.ids().next().and_then(|id| e.known(id)).unwrap_or(0) & 0xffff;
                 let value = e.g.constant_of(e.m, self.bf16, Scalar::BF16, bits);
                 e.m.inst_mut(r).operands[0] = value.into();
             }

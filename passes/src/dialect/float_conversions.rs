@@ -61,7 +61,7 @@ impl Numbers {
     /// Lowers `OpConvertFToBF16INTEL`, `OpConvertBF16ToFINTEL` and `OpRoundFToTF32INTEL`.
     pub(super) fn conversion(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
-        let (Some(value), Some(to)) = (inst.id(0), inst.ty) else {
+        let (Some(value), Some(to)) = (inst.ids().next(), inst.ty) else {
             return malformed(r, "the conversion has no operand or no type");
         };
         if types::coop_mat(e.m, to).is_none() {
@@ -99,7 +99,7 @@ impl Numbers {
         if bits & ABOUT_NUMBERS == 0 {
             return Ok(());
         }
-        let (Some(mut a), Some(mut b), Some(mut c)) = (inst.id(0), inst.id(1), inst.id(2)) else {
+        let Some([mut a, mut b, mut c]) = inst.mul_add() else {
             return malformed(r, "the operands are not three matrices");
         };
         let mut rest = bits & !ABOUT_NUMBERS;

@@ -81,7 +81,7 @@ fn imports(m: &Module) -> FxHashMap<Id, String> {
         m.functions.iter().filter(|f| f.blocks.is_empty()).filter_map(|f| m.inst(f.def).result).collect();
     let linkage = Decoration::LinkageAttributes;
     let named = m.globals_with(Op::Decorate).map(|r| m.inst(r)).filter(|i| i.enumerant(1) == Some(linkage));
-    named.filter_map(|i| Some((i.id(0).filter(|id| empty.contains(id))?, i.string(2)?.0.to_string()))).collect()
+    named.filter_map(|i| Some((i.note_target().filter(|id| empty.contains(id))?, i.string(2)?.0.to_string()))).collect()
 }
 
 impl Pass {
@@ -117,7 +117,7 @@ impl Pass {
             Op::CooperativeMatrixLengthKHR => length(e, r),
             Op::CompositeConstruct => fill(e, r)?,
             Op::FunctionCall => {
-                let name = e.m.inst(r).id(0).and_then(|f| self.imports.get(&f)).cloned();
+                let name = e.m.inst(r).callee().and_then(|f| self.imports.get(&f)).cloned();
                 if let Some(name) = name {
                     self.numbers.library_call(e, r, &name)?;
                 }
@@ -220,7 +220,7 @@ fn around(e: &mut Rewriter<'_>, r: InstRef, name: &str, (object, component): (Id
     let Some(function) = named_function(e.m, name) else {
         return refuse(format!("the module has no function called {name}"));
     };
-    let ty = e.m.def_inst(function).and_then(|i| i.id(1)).and_then(|t| Type::of(e.m, t));
+    let ty = e.m.def_inst(function).and_then(|i| i.function_type()).and_then(|t| Type::of(e.m, t));
     let Some(Type::Function { ret, params }) = ty else { return malformed(r, "a function without a type") };
     let integer = |t: &Id| matches!(types::scalar(e.m, *t), Some(Scalar::Int { .. }));
     let fits = ret == component
@@ -259,7 +259,7 @@ fn named_function(m: &Module, name: &str) -> Option<Id> {
             Op::Decorate if i.enumerant(1) == Some(linkage) => i.string(2)?.0,
             _ => return None,
         };
-        i.id(0).filter(|id| text == name && bodies.contains(id))
+        i.note_target().filter(|id| text == name && bodies.contains(id))
     };
     m.globals.iter().find_map(|r| of(*r))
 }

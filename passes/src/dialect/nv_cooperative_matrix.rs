@@ -500,7 +500,7 @@ impl Upgrade<'_> {
         for r in body {
             let inst = self.m.inst(*r).clone();
             let (base, first) = match inst.op {
-                op if op.is_member_chain() => (inst.id(0), 1),
+                op if op.is_member_chain() => (inst.derived_from(), 1),
                 Op::CompositeExtract => (inst.id(0), 1),
                 Op::CompositeInsert => (inst.id(1), 2),
                 _ => continue,

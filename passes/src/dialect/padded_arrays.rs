@@ -57,7 +57,7 @@ impl Padded {
             Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV => None,
             _ => return None,
         };
-        let pointer = inst.id(0)?;
+        let pointer = inst.accessed()?;
         let Type::Pointer { storage, pointee } = Type::of(e.m, e.m.type_of(pointer)?)? else { return None };
         if !self.leads_through_padding(e, pointer) {
             return None;

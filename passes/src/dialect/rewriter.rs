@@ -96,7 +96,7 @@ impl<'m> Rewriter<'m> {
 
     /// Returns the value of a constant, if it is known.
     pub(super) fn known(&self, id: Id) -> Option<u64> {
-        let own = || self.m.def_inst(id).filter(|i| i.op == Op::Constant && i.operands.len() == 1)?.word(0);
+        let own = || self.m.def_inst(id).filter(|i| i.op == Op::Constant && i.operands.len() == 1)?.literal();
         self.constants.get(id).fixed().or_else(|| own().map(u64::from))
     }
 

@@ -109,7 +109,7 @@ impl Wrap<'_, '_> {
         for (b, loops) in around {
             let mut insts = self.m.functions[self.f].blocks[*b].insts.clone();
             let Some(last) = insts.pop() else { continue };
-            if let (Some((_, variable)), Some(v)) = (value, self.m.inst(last).id(0)) {
+            if let (Some((_, variable)), Some(v)) = (value, self.m.inst(last).returned()) {
                 insts.push(self.inst(Op::Store, &[variable, v]));
             }
             let target = match loops.first() {

@@ -10,7 +10,6 @@ use crate::{Refusal, pipeline};
 use coop_ir::binary::MAX_BOUND;
 use coop_ir::builder::name;
 use coop_ir::hash::{FxHashMap, FxHashSet};
-use coop_ir::uses::is_note;
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 
 /// The reason why calls can't be inlined.
@@ -74,7 +73,7 @@ pub(crate) fn calls(m: &mut Module, callers: &[usize], chosen: &FxHashSet<Id>) -
 /// Returns the function of `bodies` that an instruction calls.
 fn callee(m: &Module, r: InstRef, bodies: &FxHashMap<Id, usize>) -> Option<usize> {
     let i = m.inst(r);
-    if i.op == Op::FunctionCall { bodies.get(&i.id(0)?).copied() } else { None }
+    if i.op == Op::FunctionCall { bodies.get(&i.callee()?).copied() } else { None }
 }
 
 /// Returns true if a function that is reachable from `callers` by calls of `bodies` is reachable from itself.
@@ -118,7 +117,7 @@ impl Notes {
         let mut of: FxHashMap<Id, Vec<InstRef>> = FxHashMap::default();
         for r in &m.globals {
             let i = m.inst(*r);
-            if let (true, Some(id)) = (is_note(i.op) && i.op != Op::GroupDecorate, i.id(0)) {
+            if let Some(id) = i.note_target().filter(|_| i.op != Op::GroupDecorate) {
                 of.entry(id).or_default().push(*r);
             }
         }
@@ -144,7 +143,7 @@ impl Notes {
             while let Some(r) = stack.pop() {
                 stack.extend(self.copies.get(&r).into_iter().flatten().rev());
                 let i = m.inst(r);
-                if is_note(i.op) && i.id(0).is_some_and(|id| self.gone.contains(&id)) {
+                if i.note_target().is_some_and(|id| self.gone.contains(&id)) {
                     m.forget(r);
                 } else {
                     globals.push(r);
@@ -343,7 +342,7 @@ impl Splice<'_> {
         current.made.extend(moved);
         current.line = kept_line;
         // A block that is its own continue target: a new one takes the back edge.
-        if old.is_some() && m.inst(merge).id(1) == old {
+        if old.is_some() && m.inst(merge).continue_target() == old {
             self.own_latch(m, current, merge);
         }
         self.own_selection(m, current, merge);
@@ -367,7 +366,7 @@ impl Splice<'_> {
     fn own_selection(&mut self, m: &mut Module, current: &mut Current, merge: InstRef) {
         let Some(last) = current.block.rest.first().copied() else { return };
         let (i, loop_merge) = (m.inst(last), m.inst(merge));
-        let exit = |t: Option<Id>| t.is_some() && (t == loop_merge.id(0) || t == loop_merge.id(1));
+        let exit = |t: Option<Id>| t.is_some() && (t == loop_merge.merge_block() || t == loop_merge.continue_target());
         if i.op != Op::BranchConditional || i.id(1) == i.id(2) || exit(i.id(1)) || exit(i.id(2)) {
             return;
         }
@@ -406,7 +405,7 @@ impl Splice<'_> {
                 inst.result = inst.result.and_then(|id| map.get(&id).copied());
                 match inst.op {
                     Op::Variable => {
-                        if let (Some(value), Some(id)) = (inst.id(1), inst.result) {
+                        if let (Some(value), Some(id)) = (inst.initializer(), inst.result) {
                             inst.operands.truncate(1);
                             let store = Inst::new(Op::Store, None, None, [id, value].map(Operand::Id));
                             body.stores.push(m.add(store));
@@ -414,7 +413,7 @@ impl Splice<'_> {
                         body.variables.push(m.add(inst));
                     }
                     Op::Return => body.last = Some(b),
-                    Op::ReturnValue => (body.last, body.value) = (Some(b), inst.id(0)),
+                    Op::ReturnValue => (body.last, body.value) = (Some(b), inst.returned()),
                     _ => insts.push(m.add(inst)),
                 }
             }
@@ -500,7 +499,7 @@ pub(crate) fn duplicate(m: &mut Module, f: usize, suffix: &str) {
     }
     let own: FxHashSet<Id> = m.inst(function.def).result.into_iter().collect();
     copy_notes(m, &map, &own);
-    let named = m.globals_with(Op::Name).find(|r| m.inst(*r).id(0) == m.inst(function.def).result);
+    let named = m.globals_with(Op::Name).find(|r| m.inst(*r).note_target() == m.inst(function.def).result);
     let label = named.and_then(|r| m.inst(r).string(1)).map_or_else(|| "function".to_owned(), |(s, _)| s);
     if let Some(id) = m.inst(def).result {
         name(m, id, &format!("{label}{suffix}"));
@@ -513,8 +512,8 @@ pub(crate) fn copy_notes(m: &mut Module, map: &FxHashMap<Id, Id>, not: &FxHashSe
     let mut at = 0;
     while at < m.globals.len() {
         let i = m.inst(m.globals[at]);
-        let target = i.id(0).filter(|t| !not.contains(t)).and_then(|t| map.get(&t)).copied();
-        if let (true, Some(to)) = (is_note(i.op) && !matches!(i.op, Op::GroupDecorate), target) {
+        let target = i.note_target().filter(|t| !not.contains(t)).and_then(|t| map.get(&t)).copied();
+        if let (true, Some(to)) = (i.op != Op::GroupDecorate, target) {
             let mut copy = i.clone();
             copy.operands[0] = Operand::Id(to);
             let r = m.add(copy);

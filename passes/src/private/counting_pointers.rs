@@ -83,7 +83,7 @@ impl Search<'_> {
                 for other in self.m.inst(*compare).ids() {
                     let Some(def) = self.m.def(other).filter(|d| !web.numbers.contains(d)) else { continue };
                     let end = self.m.inst(def);
-                    let behind = end.id(0).filter(|_| end.op == Op::ConvertPtrToU)?;
+                    let behind = end.ids().next().filter(|_| end.op == Op::ConvertPtrToU)?;
                     web.steps.push(self.behind(web.start, behind)?);
                     self.is_compared(other)?;
                     web.numbers.push(def);
@@ -111,7 +111,7 @@ impl Search<'_> {
         let at = self.m.def(pointer)?;
         let step = self.m.inst(at);
         let chain = step.op.is_element_chain() && step.operands.len() == 2;
-        (chain && step.id(0) == Some(start) && step.ty == self.m.type_of(start)).then_some(at)
+        (chain && step.derived_from() == Some(start) && step.ty == self.m.type_of(start)).then_some(at)
     }
 
     fn is_compared(&self, number: Id) -> Option<()> {

@@ -55,7 +55,7 @@ pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
                 gone.insert(r);
             }
             (Op::Load, Some(spot), _) => load(m, g, r, &spot)?,
-            (Op::Store, Some(spot), _) if !inst.id(1).is_some_and(|v| spots.contains_key(&v)) => {
+            (Op::Store, Some(spot), _) if !inst.stored().is_some_and(|v| spots.contains_key(&v)) => {
                 store(m, g, r, &spot)?;
             }
             (Op::LifetimeStart | Op::LifetimeStop, ..) => {
@@ -88,10 +88,7 @@ fn known(m: &Module, id: Id) -> Option<u64> {
     let inst = m.def_inst(id)?;
     match inst.op {
         Op::ConstantNull => Some(0),
-        Op::Constant => {
-            let low = u64::from(inst.word(0)?);
-            Some(low | u64::from(inst.word(1).unwrap_or(0)) << 32)
-        }
+        Op::Constant => inst.constant_bits(),
         _ => None,
     }
 }
@@ -275,7 +272,7 @@ fn load(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Location) -> Result<
 
 fn store(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Location) -> Result<(), Refusal> {
     let inst = m.inst(r).clone();
-    let given = inst.id(1).and_then(|value| Some((value, m.type_of(value)?)));
+    let given = inst.stored().and_then(|value| Some((value, m.type_of(value)?)));
     let found = given.and_then(|(value, ty)| Some((value, ty, spot.fitting(m, g, ty)?)));
     let Some((mut value, given, spot)) = found else { return Err(lost(m, r)) };
     let Some(ty) = spot.ty() else { return Err(lost(m, r)) };

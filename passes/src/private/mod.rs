@@ -167,12 +167,12 @@ fn library(m: &mut Module, f: usize) {
     let calls = m.functions[f].insts().filter(|r| m.inst(*r).op == Op::FunctionCall);
     for at in calls.collect::<Vec<InstRef>>() {
         let call = m.inst(at).clone();
-        let known = call.id(0).and_then(|callee| library_function(m, callee));
-        let pointee = call.id(1).and_then(|p| m.type_of(p)).and_then(|t| match Type::of(m, t) {
+        let known = call.callee().and_then(|callee| library_function(m, callee));
+        let pointee = call.ids_from(1).next().and_then(|p| m.type_of(p)).and_then(|t| match Type::of(m, t) {
             Some(Type::Pointer { pointee, .. }) => Some(pointee),
             _ => None,
         });
-        let (Some(op), Some(pointer), Some(ty)) = (known, call.id(1), pointee) else { continue };
+        let (Some(op), Some(pointer), Some(ty)) = (known, call.ids_from(1).next(), pointee) else { continue };
         if coop_ir::types::scalar_or_vector(m, ty).is_none() {
             continue;
         }
@@ -184,7 +184,7 @@ fn library(m: &mut Module, f: usize) {
 
 /// Returns the instruction that a library function is equivalent to, by its name.
 fn library_function(m: &Module, callee: Id) -> Option<Op> {
-    let name = m.globals_with(Op::Name).map(|r| m.inst(r)).find(|i| i.id(0) == Some(callee))?;
+    let name = m.globals_with(Op::Name).map(|r| m.inst(r)).find(|i| i.note_target() == Some(callee))?;
     let (name, _) = name.string(1)?;
     LIBRARY.iter().find(|k| k.0 == name).map(|k| k.1)
 }

@@ -95,7 +95,7 @@ impl UseFinder<'_> {
                 continue;
             }
             // A stored pointer escapes, for now: the variable it is stored to may be promoted.
-            let escapes = inst.id(1).filter(|_| inst.op == Op::Store).and_then(|id| self.spots.get(&id));
+            let escapes = inst.stored().filter(|_| inst.op == Op::Store).and_then(|id| self.spots.get(&id));
             if let Some(spot) = escapes {
                 lost.insert(self.walk.variables[spot.variable].id);
             } else if self.follow(r, inst).is_none() {
@@ -140,11 +140,11 @@ impl UseFinder<'_> {
                 self.walk.acts.push((r, Action::Store(spot?, ty)));
             }
             Op::CopyMemorySized if !volatile => {
-                self.copy(r, first, inst.id(1)?, u64::try_from(integer(self.m, inst.id(2)?)?).ok()?)?;
+                self.copy(r, first, inst.copied()?.1, u64::try_from(integer(self.m, inst.id(2)?)?).ok()?)?;
             }
             Op::CopyMemory if !volatile => {
                 let ty = pointee(self.m, self.m.type_of(first))?;
-                self.copy(r, first, inst.id(1)?, self.layout.size(self.m, ty)?.bytes)?;
+                self.copy(r, first, inst.copied()?.1, self.layout.size(self.m, ty)?.bytes)?;
             }
             Op::LifetimeStart | Op::LifetimeStop => self.walk.derived.push((spot?.variable, r)),
             op if op.derives_pointer() => {
@@ -178,7 +178,7 @@ impl UseFinder<'_> {
             op if op.is_member_chain() => self.chain(inst, base, 1),
             Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
                 let by = integer(self.m, inst.id(1)?)?;
-                let ty = pointee(self.m, self.m.type_of(inst.id(0)?))?;
+                let ty = pointee(self.m, self.m.type_of(inst.derived_from()?))?;
                 let base = if by == 0 { base } else { moved(base, by.checked_mul(self.sized(ty)?.try_into().ok()?)?)? };
                 self.chain(inst, base, 2)
             }
@@ -189,7 +189,7 @@ impl UseFinder<'_> {
 
     /// Returns the location that the indices of a chain lead to, from operand `first` on.
     fn chain(&self, inst: &Inst, base: Location, first: usize) -> Option<Location> {
-        let mut ty = pointee(self.m, self.m.type_of(inst.id(0)?))?;
+        let mut ty = pointee(self.m, self.m.type_of(inst.derived_from()?))?;
         let mut spot = base;
         for index in inst.ids_from(first) {
             if matches!(Type::of(self.m, ty)?, Type::CoopMat(_)) {
@@ -247,13 +247,10 @@ fn integer_at(m: &Module, id: Id, depth: u32) -> Option<i64> {
     let operand = |n: usize| integer_at(m, inst.id(n)?, depth);
     let value = match inst.op {
         Op::ConstantNull => 0,
-        Op::Constant => {
-            let low = u64::from(inst.word(0)?);
-            (low | u64::from(inst.word(1).unwrap_or(0)) << 32) as i64
-        }
+        Op::Constant => inst.constant_bits()? as i64,
         Op::SConvert | Op::CopyObject => operand(0)?,
         Op::UConvert => {
-            let Scalar::Int { width, .. } = types::scalar(m, m.type_of(inst.id(0)?)?)? else { return None };
+            let Scalar::Int { width, .. } = types::scalar(m, m.type_of(inst.converted()?)?)? else { return None };
             cut(operand(0)?, width, false)
         }
         Op::IAdd => operand(0)?.wrapping_add(operand(1)?),

@@ -56,7 +56,7 @@ impl Rewrite<'_> {
         match act {
             Action::Load(spot, ty) => return Some(self.load(spot, ty)),
             Action::Store(spot, ty) => {
-                let value = self.m.inst(self.at).id(1)?;
+                let value = self.m.inst(self.at).stored()?;
                 self.store(spot, ty, value);
             }
             Action::Copy(to, from, bytes) => self.copy(to, from, bytes),

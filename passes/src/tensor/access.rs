@@ -115,7 +115,8 @@ impl Args<'_> {
     /// Returns the argument for a value of the function.
     pub(super) fn of(&mut self, id: Id) -> Arg {
         let fixed = self.constants.get(id).fixed().and_then(|v| u32::try_from(v).ok());
-        let own = self.m.def_inst(id).filter(|i| i.op == Op::Constant && i.operands.len() == 1).and_then(|i| i.word(0));
+        let own =
+            self.m.def_inst(id).filter(|i| i.op == Op::Constant && i.operands.len() == 1).and_then(|i| i.literal());
         if let Some(v) = fixed.or(own) {
             return Arg::Known(v);
         }
@@ -326,7 +327,7 @@ impl Operands {
 
 /// Returns true if a view's strides are those implied by its dimensions.
 fn plain_strides(m: &Module, rank: usize, parts: &[Id]) -> bool {
-    let value = |id: Id| m.def_inst(id).filter(|i| i.op == Op::Constant).and_then(|i| i.word(0));
+    let value = |id: Id| m.def_inst(id).filter(|i| i.op == Op::Constant).and_then(|i| i.literal());
     let (dims, strides) = (&parts[..rank], &parts[rank..2 * rank]);
     if value(strides[rank - 1]) != Some(1) {
         return false;
@@ -338,7 +339,7 @@ fn plain_strides(m: &Module, rank: usize, parts: &[Id]) -> bool {
         }
         let product = m.def_inst(stride).filter(|i| i.op == Op::IMul);
         let one = value(inner) == Some(1) && stride == dim;
-        one || product.is_some_and(|i| [i.id(0), i.id(1)] == [Some(inner), Some(dim)])
+        one || product.is_some_and(|i| i.ids().eq([inner, dim]))
     })
 }
 

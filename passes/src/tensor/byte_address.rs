@@ -13,7 +13,6 @@ use coop_ir::decorate::Decorations;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{Capability, Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
-use coop_ir::uses::is_note;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 
 /// The most parts of a value that are read one by one.
@@ -372,7 +371,7 @@ impl Views {
         let dropped: FxHashSet<Id> = dropped.into_iter().map(|v| v.view).collect();
         coop_ir::rewrite::remove_globals(m, |m, r| {
             let i = m.inst(r);
-            let target = if is_note(i.op) { i.id(0) } else { i.result };
+            let target = i.note_target().or(i.result);
             target.is_some_and(|id| dropped.contains(&id))
         });
         for v in &kept {
@@ -390,7 +389,7 @@ impl Views {
         for v in same.chain([view]) {
             let says = |m: &Module, r: InstRef, what: Decoration| {
                 let i = m.inst(r);
-                i.op == Op::Decorate && i.id(0) == Some(v) && i.word(1) == Some(what.0)
+                i.decoration() == Some((v, what))
             };
             // Where there are two, neither is Restrict.
             coop_ir::rewrite::remove_globals(m, |m, r| says(m, r, Decoration::Restrict));
@@ -551,9 +550,9 @@ pub(super) fn aliased_parameter(b: &mut FunctionBuilder<'_>, id: Id) {
     if !matches!(pointer, Some(Type::Pointer { storage, .. }) if storage == physical) {
         return;
     }
-    let says = [Decoration::Aliased.0, Decoration::Restrict.0];
+    let says = [Decoration::Aliased, Decoration::Restrict];
     let mut decorations = b.module.globals_with(Op::Decorate).map(|r| b.module.inst(r));
-    let said = decorations.any(|i| i.id(0) == Some(id) && i.word(1).is_some_and(|w| says.contains(&w)));
+    let said = decorations.any(|i| i.decoration().is_some_and(|(target, d)| target == id && says.contains(&d)));
     drop(decorations);
     if !said {
         decorate(b.module, id, Decoration::Aliased, &[]);

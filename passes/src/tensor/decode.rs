@@ -453,7 +453,7 @@ fn chained(
     mut base: Address,
     replaced: &FxHashMap<Id, Id>,
 ) -> Option<Address> {
-    let pointer = inst.id(0)?;
+    let pointer = inst.derived_from()?;
     let pointer_type = b.module.type_of(pointer)?;
     let Type::Pointer { pointee, .. } = Type::of(b.module, pointer_type)? else { return None };
     let steps = inst.op.is_element_chain();
@@ -494,7 +494,7 @@ fn chained(
 /// Returns the functions that a function calls.
 fn called(m: &Module, function: &Function) -> Vec<Id> {
     let calls = function.insts().filter(|r| m.inst(*r).op == Op::FunctionCall);
-    calls.filter_map(|r| m.inst(r).id(0)).collect()
+    calls.filter_map(|r| m.inst(r).callee()).collect()
 }
 
 impl Decode {

@@ -38,7 +38,7 @@ pub(super) fn reads(
     let mut widest_read = 1;
     for (n, block) in function.blocks.iter().enumerate() {
         for inst in block.insts.iter().map(|r| m.inst(*r)).filter(|i| i.op == Op::Load) {
-            let Some(pointer) = inst.id(0) else { continue };
+            let Some(pointer) = inst.accessed() else { continue };
             let Some(address) = behind(m, constants, decorations, pointer, root, 0) else { continue };
             let promise = promised(&inst.operands[1..], 1).min(every).min(address.align());
             own[n] = own[n].max(Some(promise));
@@ -69,7 +69,7 @@ fn on_every_way(cfg: &Cfg, own: Vec<Option<u32>>) -> Option<u32> {
 fn likely(m: &Module, constants: &Constants, function: &Function, cfg: &Cfg) -> FxHashSet<usize> {
     let only = |n: usize| {
         let end = m.inst(function.blocks[n].terminator()?);
-        let value = constants.get(end.id(0)?).value().filter(|_| end.op != Op::Branch)?;
+        let value = constants.get(end.branch_condition()?).value()?;
         let taken = |case: &Case| match case {
             Case::True => value != 0,
             Case::False => value == 0,

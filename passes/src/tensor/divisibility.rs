@@ -38,7 +38,7 @@ impl Finder<'_> {
         let Some(inst) = self.m.def_inst(id) else { return 1 };
         let x = |this: &mut Self, at: usize| inst.id(at).map_or(1, |id| this.of(id));
         match inst.op {
-            Op::Constant => power(inst.word(0).unwrap_or(1)),
+            Op::Constant => power(inst.literal().unwrap_or(1)),
             Op::IAdd | Op::ISub | Op::BitwiseOr | Op::BitwiseXor => x(self, 0).min(x(self, 1)),
             Op::BitwiseAnd => x(self, 0).max(x(self, 1)),
             Op::IMul => x(self, 0).saturating_mul(x(self, 1)).min(MAX),
@@ -46,7 +46,7 @@ impl Finder<'_> {
             Op::CopyObject | Op::SNegate => x(self, 0),
             Op::Bitcast => {
                 // Scalars only: the bits of a vector are not known here.
-                let scalar = inst.id(0).and_then(|i| self.m.type_of(i)).and_then(|t| self.m.def_inst(t));
+                let scalar = inst.converted().and_then(|i| self.m.type_of(i)).and_then(|t| self.m.def_inst(t));
                 if scalar.is_some_and(|t| t.op == Op::TypeInt) { x(self, 0) } else { 1 }
             }
             Op::ShiftLeftLogical => {
@@ -85,19 +85,20 @@ impl Finder<'_> {
             self.assumed += 1;
             return MAX;
         }
-        let function = coop_ir::spv::StorageClass::Function.0;
-        let Some(inst) = self.m.def_inst(variable).filter(|i| i.op == Op::Variable && i.word(0) == Some(function))
+        let function = coop_ir::spv::StorageClass::Function;
+        let Some(inst) =
+            self.m.def_inst(variable).filter(|i| i.op == Op::Variable && i.variable_storage() == Some(function))
         else {
             return 1;
         };
-        let mut values: Vec<Id> = inst.id(1).into_iter().collect();
+        let mut values: Vec<Id> = inst.initializer().into_iter().collect();
         let m = self.m;
         // Visiting all instructions is expensive, so it is done rarely.
         self.budget = self.budget.saturating_sub(50);
         for r in m.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts) {
             let user = m.inst(*r);
             match user.op {
-                Op::Store if user.id(0) == Some(variable) => values.extend(user.id(1)),
+                Op::Store if user.accessed() == Some(variable) => values.extend(user.stored()),
                 Op::Load => {}
                 _ if is_debug(m, user) => {}
                 _ if user.ids().any(|i| i == variable) => return 1,

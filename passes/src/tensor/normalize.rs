@@ -9,7 +9,6 @@ use coop_ir::cfg::Cfg;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Scalar};
-use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
@@ -177,13 +176,13 @@ impl Normalizer<'_> {
                     })
                     .collect()
             }
-            Op::CopyObject => match inst.id(0) {
+            Op::CopyObject => match inst.copy_source() {
                 Some(from) => self.parts_of(r, from)?,
                 None => return self.refuse(r),
             },
             Op::Undef => self.created(&ty),
             Op::Select => {
-                let (Some(condition), Some(yes), Some(no)) = (inst.id(0), inst.id(1), inst.id(2)) else {
+                let Some([condition, yes, no]) = inst.selection() else {
                     return self.refuse(r);
                 };
                 let (yes, no) = (self.parts_of(r, yes)?, self.parts_of(r, no)?);
@@ -216,7 +215,7 @@ impl Normalizer<'_> {
         let inst = self.m.def_inst(id)?;
         // Constants made by this pass are not in the table.
         match inst.op {
-            Op::Constant if inst.operands.len() == 1 => inst.word(0),
+            Op::Constant if inst.operands.len() == 1 => inst.literal(),
             _ => self.constants.get(id).fixed().and_then(|v| u32::try_from(v).ok()),
         }
     }
@@ -464,7 +463,7 @@ impl Normalizer<'_> {
         self.dead.clear();
         coop_ir::rewrite::remove_globals(self.m, |m, r| {
             let i = m.inst(r);
-            is_note(i.op) && i.id(0).is_some_and(|id| gone.contains(&id))
+            i.note_target().is_some_and(|id| gone.contains(&id))
         });
     }
 }

@@ -204,13 +204,13 @@ fn elements_of(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) -> Vec<Id>
 /// Returns a pointer type that is stepped by units.
 pub(super) fn stepping_pointer(b: &mut FunctionBuilder<'_>, unit: Id, bytes: u32) -> Id {
     let storage = StorageClass::PhysicalStorageBuffer.0;
-    let stride = Decoration::ArrayStride.0;
+    let stride = Decoration::ArrayStride;
     let strided = |m: &Module, id: Id| {
         let mut all = m.globals_with(Op::Decorate).map(|r| m.inst(r));
-        all.any(|i| i.id(0) == Some(id) && i.word(1) == Some(stride) && i.word(2) == Some(bytes))
+        all.any(|i| i.decoration() == Some((id, stride)) && i.operands[2..] == [Operand::Word(bytes)])
     };
     let pointers = b.module.globals_with(Op::TypePointer).map(|r| b.module.inst(r));
-    let same = pointers.filter(|i| i.word(0) == Some(storage) && i.id(1) == Some(unit)).filter_map(|i| i.result);
+    let same = pointers.filter(|i| i.operands[..] == [storage.into(), unit.into()]).filter_map(|i| i.result);
     if let Some(id) = same.into_iter().find(|id| strided(b.module, *id)) {
         return id;
     }

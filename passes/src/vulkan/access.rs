@@ -33,19 +33,19 @@ impl Kernel<'_> {
         match inst.op {
             Op::Load => self.note_type(r, inst.accessed(), inst.ty, &inst, 1),
             Op::Store => {
-                let ty = inst.id(1).and_then(|v| self.value_type(v));
-                self.note_type(r, inst.id(0), ty, &inst, 2)
+                let ty = inst.stored().and_then(|v| self.value_type(v));
+                self.note_type(r, inst.accessed(), ty, &inst, 2)
             }
             Op::CopyMemory => {
-                let ty = inst.id(0).and_then(|p| self.pointer_types.get(&p)).and_then(|t| self.pointee(*t));
-                self.note_type(r, inst.id(0), ty, &inst, 2)?;
-                self.note_type(r, inst.id(1), ty, &inst, 2)
+                let ty = inst.copied().and_then(|(to, _)| self.pointer_types.get(&to)).and_then(|t| self.pointee(*t));
+                self.note_type(r, inst.copied().map(|c| c.0), ty, &inst, 2)?;
+                self.note_type(r, inst.copied().map(|c| c.1), ty, &inst, 2)
             }
             Op::CopyMemorySized => {
                 let piece = self.piece(&inst).unwrap_or(1);
                 let unit = Scalar::Int { width: piece as u32 * 8, signed: false };
-                for p in [inst.id(0), inst.id(1)] {
-                    if let Some(PointerTarget::FlatVariable(i)) = p.and_then(|p| self.places.get(&p)) {
+                for p in inst.ids().take(2) {
+                    if let Some(PointerTarget::FlatVariable(i)) = self.places.get(&p) {
                         self.roots[*i].note(unit, piece);
                     }
                 }
@@ -69,11 +69,11 @@ impl Kernel<'_> {
             },
             op if super::sync::is_atomic(op) => {
                 let value = inst.ty.or_else(|| inst.id(3).and_then(|v| self.value_type(v)));
-                self.note_type(r, inst.id(0), value, &inst, usize::MAX)
+                self.note_type(r, inst.accessed(), value, &inst, usize::MAX)
             }
             op if super::matrix::accesses(op) => {
                 let component = self.matrix_component(&inst);
-                self.note_type(r, inst.id(0), component, &inst, usize::MAX)
+                self.note_type(r, inst.accessed(), component, &inst, usize::MAX)
             }
             _ => Ok(()),
         }
@@ -128,7 +128,7 @@ impl Kernel<'_> {
 
     pub(super) fn rewrite_load(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
-        let (Some(pointer), Some(ty)) = (inst.id(0), inst.ty) else { return Err(self.no_layout(r)) };
+        let (Some(pointer), Some(ty)) = (inst.accessed(), inst.ty) else { return Err(self.no_layout(r)) };
         match self.places.get(&pointer).copied() {
             None => self.keep(r),
             Some(PointerTarget::BuiltIn(variable)) => return self.rewrite_built_in(r, variable, pointer),
@@ -163,7 +163,7 @@ impl Kernel<'_> {
 
     pub(super) fn rewrite_copy(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
-        let (Some(to), Some(from)) = (inst.id(0), inst.id(1)) else { return Err(self.no_layout(r)) };
+        let Some((to, from)) = inst.copied() else { return Err(self.no_layout(r)) };
         let (ty, count, step) = if inst.op == Op::CopyMemory {
             let ty = self.pointer_types.get(&to).and_then(|t| self.pointee(*t)).ok_or_else(|| self.no_layout(r))?;
             (ty, 1, 0)

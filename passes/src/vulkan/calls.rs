@@ -51,10 +51,10 @@ fn imported(m: &mut Module, f: usize) -> Result<(), Refusal> {
 
 fn imported_call(m: &mut Module, at: InstRef) -> Result<(), Refusal> {
     let call = m.inst(at).clone();
-    let callee = call.id(0);
-    let name = m.globals_with(Op::Name).map(|r| m.inst(r)).find(|i| i.id(0) == callee);
+    let callee = call.callee();
+    let name = m.globals_with(Op::Name).map(|r| m.inst(r)).find(|i| i.note_target() == callee);
     let name = name.and_then(|i| i.string(1)).map_or_else(String::new, |(s, _)| s);
-    if let (Some((_, op)), Some(pointer)) = (LIBRARY.iter().find(|k| k.0 == name), call.id(1)) {
+    if let (Some((_, op)), Some(pointer)) = (LIBRARY.iter().find(|k| k.0 == name), call.ids_from(1).next()) {
         m.replace(at, Inst::new(*op, call.ty, call.result, [pointer.into()]).at(call.origin));
         return Ok(());
     }

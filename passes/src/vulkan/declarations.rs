@@ -5,7 +5,6 @@ use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::{remove_globals, sort_globals};
 use coop_ir::spv::{Capability, Decoration, ExecutionMode, ExecutionModel, StorageClass};
 use coop_ir::types::Type;
-use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, Kind, Module, Op, Operand};
 use std::collections::BTreeSet;
 
@@ -52,22 +51,22 @@ const EXTENSIONS: [&str; 9] = [
 ];
 
 /// The decorations that only kernels have, or whose target is removed.
-const DECORATIONS: [u32; 15] = [
-    Decoration::CPacked.0,
-    Decoration::Constant.0,
-    Decoration::Restrict.0,
-    Decoration::Aliased.0,
-    Decoration::Volatile.0,
-    Decoration::FuncParamAttr.0,
-    Decoration::FPRoundingMode.0,
-    Decoration::FPFastMathMode.0,
-    Decoration::LinkageAttributes.0,
-    Decoration::Alignment.0,
-    Decoration::MaxByteOffset.0,
-    Decoration::AlignmentId.0,
-    Decoration::UserSemantic.0,
-    6442,
-    6443,
+const DECORATIONS: [Decoration; 15] = [
+    Decoration::CPacked,
+    Decoration::Constant,
+    Decoration::Restrict,
+    Decoration::Aliased,
+    Decoration::Volatile,
+    Decoration::FuncParamAttr,
+    Decoration::FPRoundingMode,
+    Decoration::FPFastMathMode,
+    Decoration::LinkageAttributes,
+    Decoration::Alignment,
+    Decoration::MaxByteOffset,
+    Decoration::AlignmentId,
+    Decoration::UserSemantic,
+    Decoration::CacheControlLoadINTEL,
+    Decoration::CacheControlStoreINTEL,
 ];
 
 /// The execution modes for denormals and rounding.
@@ -119,11 +118,13 @@ pub(super) fn finish(m: &mut Module, shaders: &[Shader], needed: &FxHashSet<Capa
     remove_globals(m, |m, r| {
         let i = m.inst(r);
         match i.op {
-            Op::Capability => GONE.iter().any(|c| i.word(0) == Some(c.0)),
+            Op::Capability => i.declared_capability().is_some_and(|c| GONE.contains(&c)),
             Op::Extension => i.string(0).is_some_and(|(s, _)| EXTENSIONS.contains(&s.as_str())),
             Op::Variable => i.result.is_some_and(|id| !kept.contains(&id)),
             Op::ExecutionMode | Op::ExecutionModeId => i.id(0).is_some_and(|id| of_kernels.contains(&id)),
-            Op::Decorate | Op::DecorateId | Op::DecorateString => i.word(1).is_some_and(|d| DECORATIONS.contains(&d)),
+            Op::Decorate | Op::DecorateId | Op::DecorateString => {
+                i.enumerant(1).is_some_and(|d| DECORATIONS.contains(&d))
+            }
             Op::ExtInstImport => i.string(0).is_some_and(|(s, _)| s == "OpenCL.std" || s.starts_with("OpenCL.Debug")),
             Op::ExtInst => true,
             _ => false,
@@ -132,7 +133,7 @@ pub(super) fn finish(m: &mut Module, shaders: &[Shader], needed: &FxHashSet<Capa
     // Names and decorations of removed ids.
     remove_globals(m, |m, r| {
         let i = m.inst(r);
-        is_note(i.op) && i.id(0).is_some_and(|id| m.def(id).is_none())
+        i.note_target().is_some_and(|id| m.def(id).is_none())
     });
     for r in m.globals_with(Op::MemoryModel).collect::<Vec<_>>() {
         let model = [coop_ir::spv::AddressingModel::PhysicalStorageBuffer64.0, coop_ir::spv::MemoryModel::Vulkan.0];

@@ -77,9 +77,7 @@ impl Kernel<'_> {
 
     /// Returns the value of an integer constant of 32 or 64 bits.
     pub(super) fn known(&self, id: Id) -> Option<u64> {
-        let inst = self.m.def_inst(id).filter(|i| i.op == Op::Constant)?;
-        let high = inst.word(1).map_or(0, u64::from);
-        Some(high << 32 | u64::from(inst.word(0)?))
+        self.m.def_inst(id)?.constant_bits()
     }
 
     /// Emits `value + more`, in an unsigned type of that width.

@@ -26,7 +26,7 @@ impl Kernel<'_> {
         let inst = self.m.inst(r).clone();
         let component = self.matrix_component(&inst).ok_or_else(|| self.no_layout(r))?;
         let (scalar, _) = self.shape(component).ok_or_else(|| self.no_layout(r))?;
-        let pointer = inst.id(0).ok_or_else(|| self.no_layout(r))?;
+        let pointer = inst.accessed().ok_or_else(|| self.no_layout(r))?;
         let place = self.places.get(&pointer).copied().ok_or_else(|| self.no_layout(r))?;
         let address = self.address(pointer, place);
         let mask_at = inst.operands.iter().position(|o| o.id().is_none()).unwrap_or(inst.operands.len());
@@ -189,7 +189,7 @@ impl Kernel<'_> {
 
     pub(super) fn rewrite_matrix_load(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
-        let (Some(pointer), Some(ty)) = (inst.id(0), inst.ty) else { return Err(self.no_layout(r)) };
+        let (Some(pointer), Some(ty)) = (inst.accessed(), inst.ty) else { return Err(self.no_layout(r)) };
         let pointer = self.now(pointer);
         let held = self.m.type_of(pointer).and_then(|t| self.pointee(t)).ok_or_else(|| self.no_layout(r))?;
         if held == ty {

@@ -55,15 +55,15 @@ use variables::FlatVariable;
 
 /// Returns true if a module has kernels.
 pub(crate) fn has_kernels(m: &Module) -> bool {
-    let kernel = ExecutionModel::Kernel.0;
-    m.globals_with(Op::EntryPoint).any(|r| m.inst(r).word(0) == Some(kernel))
+    let kernel = ExecutionModel::Kernel;
+    m.globals_with(Op::EntryPoint).any(|r| m.inst(r).enumerant(0) == Some(kernel))
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let Some(vulkan) = cx.options.vulkan.clone().filter(|_| has_kernels(m)) else { return Ok(()) };
-    let physical = AddressingModel::Physical64.0;
+    let physical = AddressingModel::Physical64;
     let model = m.globals_with(Op::MemoryModel).next();
-    if model.and_then(|r| m.inst(r).word(0)) != Some(physical) {
+    if model.and_then(|r| m.inst(r).enumerant(0)) != Some(physical) {
         let why = "the module has no 64-bit addresses";
         return Err(Refusal::new("refused-vulkan-addresses", model, why, "compile for spirv64"));
     }

@@ -8,6 +8,7 @@ use crate::Refusal;
 use coop_ir::builder::add_global;
 use coop_ir::effects::ExtSet;
 use coop_ir::grammar::ext_inst_set;
+use coop_ir::spv::GlslStd450;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Op, Operand, string_operands};
 
@@ -15,9 +16,9 @@ use coop_ir::{Id, Inst, InstRef, Op, Operand, string_operands};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Translation {
     /// An instruction of GLSL.std.450.
-    Glsl(u32),
+    Glsl(GlslStd450),
     /// An instruction of GLSL.std.450 for which Vulkan requires less precision.
-    About(u32),
+    About(GlslStd450),
     /// An instruction of SPIR-V.
     Plain(Op),
     /// Several instructions.
@@ -31,69 +32,69 @@ fn equal(name: &str) -> Option<Translation> {
     let name = name.strip_prefix("half_").or_else(|| name.strip_prefix("native_")).map_or((name, false), |n| (n, true));
     Some(match name {
         // The native_ and half_ functions are not precise in OpenCL either.
-        ("sin", true) => Glsl(13),
-        ("cos", true) => Glsl(14),
-        ("tan", true) => Glsl(15),
-        ("exp", true) => Glsl(27),
-        ("exp2", true) => Glsl(29),
-        ("log", true) => Glsl(28),
-        ("log2", true) => Glsl(30),
-        ("powr", true) => Glsl(26),
-        ("sqrt", true) => Glsl(31),
-        ("rsqrt", true) => Glsl(32),
+        ("sin", true) => Glsl(GlslStd450::Sin),
+        ("cos", true) => Glsl(GlslStd450::Cos),
+        ("tan", true) => Glsl(GlslStd450::Tan),
+        ("exp", true) => Glsl(GlslStd450::Exp),
+        ("exp2", true) => Glsl(GlslStd450::Exp2),
+        ("log", true) => Glsl(GlslStd450::Log),
+        ("log2", true) => Glsl(GlslStd450::Log2),
+        ("powr", true) => Glsl(GlslStd450::Pow),
+        ("sqrt", true) => Glsl(GlslStd450::Sqrt),
+        ("rsqrt", true) => Glsl(GlslStd450::InverseSqrt),
         ("divide", true) => Plain(Op::FDiv),
         ("recip" | "exp10" | "log10", true) => Several,
         (_, true) => return None,
-        ("sin", _) => About(13),
-        ("cos", _) => About(14),
-        ("tan", _) => About(15),
-        ("asin", _) => About(16),
-        ("acos", _) => About(17),
-        ("atan", _) => About(18),
-        ("sinh", _) => About(19),
-        ("cosh", _) => About(20),
-        ("tanh", _) => About(21),
-        ("asinh", _) => About(22),
-        ("acosh", _) => About(23),
-        ("atanh", _) => About(24),
-        ("atan2", _) => About(25),
-        ("powr", _) => About(26),
-        ("exp", _) => About(27),
-        ("log", _) => About(28),
-        ("exp2", _) => About(29),
-        ("log2", _) => About(30),
-        ("sqrt", _) => About(31),
-        ("rsqrt", _) => About(32),
-        ("fma", _) => About(50),
-        ("mad", _) => Glsl(50),
-        ("rint", _) => Glsl(2),
-        ("trunc", _) => Glsl(3),
-        ("fabs", _) => Glsl(4),
-        ("s_abs", _) => Glsl(5),
-        ("sign", _) => Glsl(6),
-        ("floor", _) => Glsl(8),
-        ("ceil", _) => Glsl(9),
-        ("radians", _) => Glsl(11),
-        ("degrees", _) => Glsl(12),
-        ("fmin_common", _) => Glsl(37),
-        ("u_min", _) => Glsl(38),
-        ("s_min", _) => Glsl(39),
-        ("fmax_common", _) => Glsl(40),
-        ("u_max", _) => Glsl(41),
-        ("s_max", _) => Glsl(42),
-        ("u_clamp", _) => Glsl(44),
-        ("s_clamp", _) => Glsl(45),
-        ("mix", _) => Glsl(46),
-        ("step", _) => Glsl(48),
-        ("smoothstep", _) => Glsl(49),
-        ("ldexp", _) => Glsl(53),
-        ("length", _) => Glsl(66),
-        ("distance", _) => Glsl(67),
-        ("cross", _) => Glsl(68),
-        ("normalize", _) => Glsl(69),
-        ("fmin", _) => Glsl(79),
-        ("fmax", _) => Glsl(80),
-        ("fclamp", _) => Glsl(81),
+        ("sin", _) => About(GlslStd450::Sin),
+        ("cos", _) => About(GlslStd450::Cos),
+        ("tan", _) => About(GlslStd450::Tan),
+        ("asin", _) => About(GlslStd450::Asin),
+        ("acos", _) => About(GlslStd450::Acos),
+        ("atan", _) => About(GlslStd450::Atan),
+        ("sinh", _) => About(GlslStd450::Sinh),
+        ("cosh", _) => About(GlslStd450::Cosh),
+        ("tanh", _) => About(GlslStd450::Tanh),
+        ("asinh", _) => About(GlslStd450::Asinh),
+        ("acosh", _) => About(GlslStd450::Acosh),
+        ("atanh", _) => About(GlslStd450::Atanh),
+        ("atan2", _) => About(GlslStd450::Atan2),
+        ("powr", _) => About(GlslStd450::Pow),
+        ("exp", _) => About(GlslStd450::Exp),
+        ("log", _) => About(GlslStd450::Log),
+        ("exp2", _) => About(GlslStd450::Exp2),
+        ("log2", _) => About(GlslStd450::Log2),
+        ("sqrt", _) => About(GlslStd450::Sqrt),
+        ("rsqrt", _) => About(GlslStd450::InverseSqrt),
+        ("fma", _) => About(GlslStd450::Fma),
+        ("mad", _) => Glsl(GlslStd450::Fma),
+        ("rint", _) => Glsl(GlslStd450::RoundEven),
+        ("trunc", _) => Glsl(GlslStd450::Trunc),
+        ("fabs", _) => Glsl(GlslStd450::FAbs),
+        ("s_abs", _) => Glsl(GlslStd450::SAbs),
+        ("sign", _) => Glsl(GlslStd450::FSign),
+        ("floor", _) => Glsl(GlslStd450::Floor),
+        ("ceil", _) => Glsl(GlslStd450::Ceil),
+        ("radians", _) => Glsl(GlslStd450::Radians),
+        ("degrees", _) => Glsl(GlslStd450::Degrees),
+        ("fmin_common", _) => Glsl(GlslStd450::FMin),
+        ("u_min", _) => Glsl(GlslStd450::UMin),
+        ("s_min", _) => Glsl(GlslStd450::SMin),
+        ("fmax_common", _) => Glsl(GlslStd450::FMax),
+        ("u_max", _) => Glsl(GlslStd450::UMax),
+        ("s_max", _) => Glsl(GlslStd450::SMax),
+        ("u_clamp", _) => Glsl(GlslStd450::UClamp),
+        ("s_clamp", _) => Glsl(GlslStd450::SClamp),
+        ("mix", _) => Glsl(GlslStd450::FMix),
+        ("step", _) => Glsl(GlslStd450::Step),
+        ("smoothstep", _) => Glsl(GlslStd450::SmoothStep),
+        ("ldexp", _) => Glsl(GlslStd450::Ldexp),
+        ("length", _) => Glsl(GlslStd450::Length),
+        ("distance", _) => Glsl(GlslStd450::Distance),
+        ("cross", _) => Glsl(GlslStd450::Cross),
+        ("normalize", _) => Glsl(GlslStd450::Normalize),
+        ("fmin", _) => Glsl(GlslStd450::NMin),
+        ("fmax", _) => Glsl(GlslStd450::NMax),
+        ("fclamp", _) => Glsl(GlslStd450::NClamp),
         ("fmod", _) => Plain(Op::FRem),
         ("s_mul24" | "u_mul24", _) => Plain(Op::IMul),
         ("popcount", _) => Plain(Op::BitCount),
@@ -128,7 +129,8 @@ impl Kernel<'_> {
         let args: Vec<Id> = inst.ids_from(2).map(|id| self.now(id)).collect();
         let arguments_fit = args.iter().all(|a| self.m.type_of(*a).is_some());
         let width = self.shape(ty).map_or(0, |(s, _)| s.width());
-        let wide = matches!(found, Translation::Glsl(11..=30) | Translation::About(11..=30)) && width == 64;
+        let narrow = |op: GlslStd450| (GlslStd450::Radians..=GlslStd450::Log2).contains(&op);
+        let wide = matches!(found, Translation::Glsl(op) | Translation::About(op) if narrow(op)) && width == 64;
         if wide || !arguments_fit || name == "popcount" && width != 32 {
             return Err(self.no_such(r, &format!("{name} of {width} bits")));
         }
@@ -164,15 +166,15 @@ impl Kernel<'_> {
         id
     }
 
-    fn glsl_instead(&mut self, r: InstRef, ty: Id, op: u32, args: &[Id]) {
+    fn glsl_instead(&mut self, r: InstRef, ty: Id, op: GlslStd450, args: &[Id]) {
         let set = self.glsl_set();
-        let head = [Operand::Id(set), Operand::Word(op)];
+        let head = [Operand::Id(set), Operand::Word(op.0)];
         self.instead(r, Op::ExtInst, ty, head.into_iter().chain(args.iter().map(|a| Operand::Id(*a))));
     }
 
-    pub(super) fn glsl(&mut self, ty: Id, op: u32, args: &[Id]) -> Id {
+    pub(super) fn glsl(&mut self, ty: Id, op: GlslStd450, args: &[Id]) -> Id {
         let set = self.glsl_set();
-        let head = [Operand::Id(set), Operand::Word(op)];
+        let head = [Operand::Id(set), Operand::Word(op.0)];
         self.op(Op::ExtInst, ty, head.into_iter().chain(args.iter().map(|a| Operand::Id(*a))))
     }
 
@@ -232,22 +234,22 @@ impl Kernel<'_> {
             ("exp10", [x]) => {
                 let factor = self.float(ty, std::f32::consts::LOG2_10)?;
                 let power = self.ids(Op::FMul, ty, &[*x, factor]);
-                self.glsl(ty, 29, &[power])
+                self.glsl(ty, GlslStd450::Exp2, &[power])
             }
             ("log10", [x]) => {
                 let factor = self.float(ty, std::f32::consts::LOG10_2)?;
-                let log = self.glsl(ty, 30, &[*x]);
+                let log = self.glsl(ty, GlslStd450::Log2, &[*x]);
                 self.ids(Op::FMul, ty, &[log, factor])
             }
             ("round", [x]) => {
                 // Ties round away from zero; GLSL leaves that open.
                 let half = self.float(ty, 0.5)?;
-                let whole = self.glsl(ty, 3, &[*x]);
+                let whole = self.glsl(ty, GlslStd450::Trunc, &[*x]);
                 let rest = self.ids(Op::FSub, ty, &[*x, whole]);
-                let rest = self.glsl(ty, 4, &[rest]);
+                let rest = self.glsl(ty, GlslStd450::FAbs, &[rest]);
                 let booleans = self.booleans(ty)?;
                 let far = self.ids(Op::FOrdGreaterThanEqual, booleans, &[rest, half]);
-                let sign = self.glsl(ty, 6, &[*x]);
+                let sign = self.glsl(ty, GlslStd450::FSign, &[*x]);
                 let next = self.ids(Op::FAdd, ty, &[whole, sign]);
                 self.ids(Op::Select, ty, &[far, next, whole])
             }
@@ -262,12 +264,12 @@ impl Kernel<'_> {
                 self.ids(Op::Bitcast, ty, &[both])
             }
             ("clz", [x]) if width == 32 => {
-                let top = self.glsl(ty, 75, &[*x]);
+                let top = self.glsl(ty, GlslStd450::FindUMsb, &[*x]);
                 let last = self.splat(ty, 31)?;
                 self.ids(Op::ISub, ty, &[last, top])
             }
             ("ctz", [x]) if width == 32 => {
-                let low = self.glsl(ty, 73, &[*x]);
+                let low = self.glsl(ty, GlslStd450::FindILsb, &[*x]);
                 let (zero, all) = (self.splat(ty, 0)?, self.splat(ty, 32)?);
                 let booleans = self.booleans(ty)?;
                 let none = self.ids(Op::IEqual, booleans, &[*x, zero]);

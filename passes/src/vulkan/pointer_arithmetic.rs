@@ -37,7 +37,7 @@ impl Kernel<'_> {
             | Op::PtrCastToGeneric
             | Op::GenericCastToPtr
             | Op::GenericCastToPtrExplicit => {
-                let from = inst.id(0).ok_or_else(|| self.no_layout(r))?;
+                let from = inst.derived_from().ok_or_else(|| self.no_layout(r))?;
                 let value = self.address(from, place);
                 self.stand_in(r, value);
             }
@@ -103,7 +103,7 @@ impl Kernel<'_> {
 
     /// Returns the address or offset of an access chain.
     fn chain(&mut self, r: InstRef, inst: &Inst, place: PointerTarget, width: u32) -> Result<Id, Refusal> {
-        let base = inst.id(0).ok_or_else(|| self.no_layout(r))?;
+        let base = inst.derived_from().ok_or_else(|| self.no_layout(r))?;
         let mut ty = self.pointer_types.get(&base).and_then(|t| self.pointee(*t)).ok_or_else(|| self.no_layout(r))?;
         let mut at = self.address(base, place);
         let mut fixed = 0u64;

@@ -141,15 +141,15 @@ impl Kernel<'_> {
             if !self.used.contains(&id) {
                 continue;
             }
-            let initial = self.m.inst(r).id(1);
-            let class = self.m.inst(r).word(0);
+            let initial = self.m.inst(r).initializer();
+            let class = self.m.inst(r).variable_storage();
             let size = self.pointee(ty).and_then(|t| self.layout.size(self.m, t)).map(|s| s.bytes);
             let place = match (class, size) {
-                (Some(c), _) if c == StorageClass::Input.0 => PointerTarget::BuiltIn(id),
-                (Some(c), Some(size)) if c == StorageClass::Workgroup.0 => {
+                (Some(c), _) if c == StorageClass::Input => PointerTarget::BuiltIn(id),
+                (Some(c), Some(size)) if c == StorageClass::Workgroup => {
                     self.add_root(FlatVariable::new(StorageClass::Workgroup, size, Initial::None, id))
                 }
-                (Some(c), Some(size)) if c == StorageClass::UniformConstant.0 && initial.is_some() => {
+                (Some(c), Some(size)) if c == StorageClass::UniformConstant && initial.is_some() => {
                     let initial = initial.map_or(Initial::None, Initial::Constant);
                     self.add_root(FlatVariable::new(StorageClass::Private, size, initial, id))
                 }
@@ -180,7 +180,7 @@ impl Kernel<'_> {
                 if self.carriers.has(self.m, pointee) {
                     PointerTarget::Matrix
                 } else {
-                    let initial = inst.id(1).map_or(Initial::None, Initial::Constant);
+                    let initial = inst.initializer().map_or(Initial::None, Initial::Constant);
                     let Some(size) = self.layout.size(self.m, pointee) else { return Err(self.no_layout(r)) };
                     self.add_root(FlatVariable::new(StorageClass::Function, size.bytes, initial, id))
                 }
@@ -205,7 +205,7 @@ impl Kernel<'_> {
         let inst = self.m.inst(r);
         let Some(id) = inst.result else { return Ok(false) };
         let from: Vec<Id> = match inst.op {
-            op if op.derives_pointer() => inst.id(0).into_iter().collect(),
+            op if op.derives_pointer() => inst.derived_from().into_iter().collect(),
             Op::Select => inst.ids_from(1).collect(),
             Op::Phi => inst.operands.iter().step_by(2).filter_map(|o| o.id()).collect(),
             Op::Variable | Op::Load | Op::ConvertUToPtr | Op::Undef | Op::ConstantNull => return Ok(false),

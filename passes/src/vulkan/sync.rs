@@ -7,30 +7,10 @@ use coop_ir::grammar::{Class, ExecutionScope};
 use coop_ir::spv::{Capability, MemorySemantics, Scope};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// Returns true if an instruction is atomic. Its first operand is the pointer, then come scope and semantics.
+/// Returns true if an instruction is atomic and has an equivalent in Vulkan, which has no atomic flags. Its first operand
+/// is the pointer, then come scope and semantics.
 pub(super) fn is_atomic(op: Op) -> bool {
-    matches!(
-        op,
-        Op::AtomicLoad
-            | Op::AtomicStore
-            | Op::AtomicExchange
-            | Op::AtomicCompareExchange
-            | Op::AtomicCompareExchangeWeak
-            | Op::AtomicIIncrement
-            | Op::AtomicIDecrement
-            | Op::AtomicIAdd
-            | Op::AtomicISub
-            | Op::AtomicSMin
-            | Op::AtomicUMin
-            | Op::AtomicSMax
-            | Op::AtomicUMax
-            | Op::AtomicAnd
-            | Op::AtomicOr
-            | Op::AtomicXor
-            | Op::AtomicFAddEXT
-            | Op::AtomicFMinEXT
-            | Op::AtomicFMaxEXT
-    )
+    op.is_atomic() && !matches!(op, Op::AtomicFlagTestAndSet | Op::AtomicFlagClear)
 }
 
 /// Returns the subgroup operation that is equivalent to a group operation.
@@ -111,7 +91,7 @@ impl Kernel<'_> {
         let inst = self.m.inst(r).clone();
         let control = inst.op == Op::ControlBarrier;
         let at = usize::from(control);
-        let execution = if control { inst.id(0).and_then(|s| self.layout.constant(s)) } else { None };
+        let execution = inst.scope_operand().filter(|_| control).and_then(|s| self.layout.constant(s));
         if control && execution == Some(u64::from(Scope::Subgroup.0)) && self.lanes == Lanes::LocalIndex {
             let invocations: u32 = self.local_size.iter().product();
             if self.subgroup_size.is_none_or(|s| invocations > s) {
@@ -120,7 +100,8 @@ impl Kernel<'_> {
                 return Err(Refusal::new("refused-vulkan-group", Some(r), why, remedy));
             }
         }
-        if control && !matches!(execution, Some(2 | 3)) {
+        let (workgroup, subgroup) = (u64::from(Scope::Workgroup.0), u64::from(Scope::Subgroup.0));
+        if control && execution != Some(workgroup) && execution != Some(subgroup) {
             return Err(self.odd(r, "a barrier of more than a workgroup"));
         }
         let scope = self.scope(inst.id(at)).ok_or_else(|| self.odd(r, "a scope that is not a constant"))?;
@@ -128,7 +109,7 @@ impl Kernel<'_> {
         let semantics = semantics.ok_or_else(|| self.odd(r, "semantics that are not constant"))?;
         let execution = match execution {
             // The workgroup is one subgroup.
-            Some(3) if self.lanes == Lanes::LocalIndex => Some(self.u32(Scope::Workgroup.0)),
+            Some(s) if s == subgroup && self.lanes == Lanes::LocalIndex => Some(self.u32(Scope::Workgroup.0)),
             Some(s) => Some(self.u32(s as u32)),
             None => None,
         };
@@ -141,7 +122,7 @@ impl Kernel<'_> {
     /// Rewrites an atomic instruction.
     pub(super) fn rewrite_atomic(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r).clone();
-        let pointer = inst.id(0).ok_or_else(|| self.no_layout(r))?;
+        let pointer = inst.accessed().ok_or_else(|| self.no_layout(r))?;
         let place = self.places.get(&pointer).copied().ok_or_else(|| self.no_layout(r))?;
         let value = inst.ty.or_else(|| inst.id(3).and_then(|v| self.m.type_of(self.now(v))));
         let ty = value.ok_or_else(|| self.no_layout(r))?;
@@ -192,7 +173,7 @@ impl Kernel<'_> {
             self.instead(r, Op::GroupNonUniformShuffle, ty, [scope, value, lane].map(Operand::Id));
             return Ok(true);
         }
-        let scope = inst.id(0).and_then(|s| self.layout.constant(s));
+        let scope = inst.scope_operand().and_then(|s| self.layout.constant(s));
         if scope != Some(u64::from(Scope::Subgroup.0)) {
             return Err(self.odd(r, &format!("{name} of another scope than a subgroup")));
         }

@@ -145,7 +145,7 @@ impl Kernel<'_> {
             Op::ConstantNull | Op::Undef => Some(()),
             Op::Constant => {
                 let (scalar, _) = self.shape(ty)?;
-                let value = u64::from(inst.word(0)?) | inst.word(1).map_or(0, |w| u64::from(w) << 32);
+                let value = inst.constant_bits()?;
                 let bytes = scalar.bytes() as usize;
                 let place = out.get_mut(at as usize..at as usize + bytes)?;
                 place.copy_from_slice(value.to_le_bytes().get(..bytes)?);

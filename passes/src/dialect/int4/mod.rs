@@ -64,7 +64,7 @@ fn widen(m: &mut Module, four: &[InstRef]) {
     for r in m.globals.clone() {
         let inst = m.inst(r);
         let constant = matches!(inst.op, Op::Constant | Op::SpecConstant) && inst.ty.is_some_and(|t| ids.contains(&t));
-        if let Some(value) = inst.word(0).filter(|_| constant) {
+        if let Some(value) = inst.literal().filter(|_| constant) {
             m.inst_mut(r).operands[0] = Operand::Word(value & 15);
         }
     }
@@ -213,7 +213,7 @@ impl Pass {
             // Between signed and unsigned types.
             Op::Bitcast if to == Some(false) && from == Some(false) && inst.ty.is_some() => {
                 let lanes = |ty: Option<Id>| ty.and_then(|t| types::scalar_or_vector(e.m, t)).map(|(_, n)| n);
-                if lanes(inst.ty) != lanes(inst.id(0).and_then(|v| e.m.type_of(v))) {
+                if lanes(inst.ty) != lanes(inst.converted().and_then(|v| e.m.type_of(v))) {
                     return refuse(r, "vectors of 4-bit integers are cast to others".into());
                 }
                 e.replace(r, Op::CopyObject, inst.operands.iter().copied());
@@ -288,7 +288,7 @@ impl Pass {
 
     fn convert(&mut self, e: &mut Rewriter<'_>, r: InstRef, to_four: bool) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
-        let (Some(mut value), Some(ty)) = (inst.id(0), inst.ty) else {
+        let (Some(mut value), Some(ty)) = (inst.converted(), inst.ty) else {
             return malformed(r, "the conversion has no operand or no type");
         };
         let from = e.m.type_of(value);
@@ -330,7 +330,7 @@ impl Pass {
 
     fn muladd(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
-        let (Some(a), Some(b), Some(c)) = (inst.id(0), inst.id(1), inst.id(2)) else {
+        let Some([a, b, c]) = inst.mul_add() else {
             return malformed(r, "the operands are not three matrices");
         };
         if of(e.m, inst.ty).is_some() || of(e.m, e.m.type_of(c)).is_some() {

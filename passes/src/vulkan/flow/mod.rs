@@ -54,7 +54,7 @@ pub(crate) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
 /// Returns the selector of the terminator of a block.
 fn decides(m: &Module, block: &Block) -> On {
     let Some(last) = block.terminator().map(|t| m.inst(t)) else { return On::Always };
-    match (last.op, last.id(0)) {
+    match (last.op, last.branch_condition()) {
         (Op::BranchConditional, Some(c)) => On::Condition(c),
         (Op::Switch, Some(s)) => {
             let width = m.type_of(s).and_then(|t| coop_ir::types::scalar(m, t)).map_or(32, |s| s.width());
@@ -85,7 +85,7 @@ pub(crate) fn one_return(m: &mut Module, g: &mut Globals, f: usize) {
     let result = (m.def_inst(ret).is_some_and(|i| i.op != Op::TypeVoid)).then(|| ssa::variable(m, g, f, ret));
     let label = m.fresh_id();
     for r in ends {
-        if let (Some(variable), Some(value)) = (result, m.inst(r).id(0)) {
+        if let (Some(variable), Some(value)) = (result, m.inst(r).returned()) {
             store_before(m, f, r, variable, value);
         }
         m.replace(r, Inst::new(Op::Branch, None, None, [label.into()]));
