@@ -417,7 +417,7 @@ mod tests {
 
     /// Operands of access chains, copies, branches, groups and globals.
     #[test]
-    fn more_operands_by_name() {
+    fn operands_of_memory_by_name() {
         let module = text::parse(
             "OpCapability Shader
              OpMemoryModel Logical GLSL450
@@ -473,9 +473,9 @@ mod tests {
         );
     }
 
-    /// Notes, constants, conversions, selections and merges by name.
+    /// Operands of notes, constants, conversions, selections and merges.
     #[test]
-    fn more_operands_by_name() {
+    fn operands_of_values_by_name() {
         let module = text::parse(
             "OpName %x \"x\"
              %void = OpTypeVoid

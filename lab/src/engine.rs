@@ -10,6 +10,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use coop_exec::case::Number;
+use coop_ir::rewrite::remove_globals;
+use coop_ir::spv::{Capability, TensorAddressingOperands};
+use coop_ir::{Module, Op};
 
 use crate::figures::{Contender, Figure, List, Try};
 
@@ -416,5 +419,25 @@ fn push(list: &mut List, name: String, grid: [u32; 3], nv2: Contender, khr: Cont
         lowered_scalar: Vec::new(),
         khr: Some(khr),
         scalar: Some(scalar),
+    });
+}
+
+/// Takes the decode functions of vectors out of a module, as the engine does on a device without
+/// VK_NV_cooperative_matrix_decode_vector. Each load that has one has one for single elements too.
+pub fn without_vector_decoding(module: &mut Module) {
+    for r in module.all().collect::<Vec<_>>() {
+        let Some(access) = module.inst(r).tensor_access() else { continue };
+        let Some((_, at)) = access.decode_vector else { continue };
+        let inst = module.inst_mut(r);
+        inst.operands[access.at] = (access.mask - TensorAddressingOperands::DecodeVectorFunc).0.into();
+        inst.operands.remove(at);
+    }
+    remove_globals(module, |m, r| {
+        let inst = m.inst(r);
+        match inst.op {
+            Op::Capability => inst.enumerant(0) == Some(Capability::CooperativeMatrixDecodeVectorNV),
+            Op::Extension => inst.string(0).is_some_and(|(s, _)| s == "SPV_NV_cooperative_matrix_decode_vector"),
+            _ => false,
+        }
     });
 }

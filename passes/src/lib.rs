@@ -2,7 +2,8 @@
 //!
 //! [`lower`] is the whole of it: it runs the passes of a [`Target`] in order and answers with the new module and what
 //! it needs from the pipeline, or with a [`Refusal`] that says why not and what to do. Entry points, bindings, push
-//! constants, workgroup size and the SpecIds that no matrix depends on stay as they were.
+//! constants, workgroup size and the SpecIds stay as they were, but for SpecIds that a matrix depends on and those that were
+//! given a value by which a branch is decided.
 
 mod bfloat16;
 mod builtins;

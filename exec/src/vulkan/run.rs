@@ -141,7 +141,7 @@ pub(super) fn measure(
         let dispatches = (warm_up.as_secs_f64() / first.as_secs_f64()) as u32;
         queue.submit(options.timeout, |commands| {
             pipeline.record_bind(commands);
-            for _ in 0..dispatches.min(1000) {
+            for _ in 0..dispatches.min(10_000) {
                 queue.dispatch(commands, case.workgroups);
                 queue.barrier(commands, Stage::COMPUTE, Stage::COMPUTE);
             }

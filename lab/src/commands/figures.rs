@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use coop_device::Feature;
 use coop_exec::measure::{Inputs, MeasureOptions};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, RunOptions};
@@ -196,7 +197,13 @@ impl Figures {
             _ => std::slice::from_ref(&contender.module),
         };
         for path in modules {
-            let module = io::load(&list.folder.join(path))?.module;
+            let mut module = io::load(&list.folder.join(path))?.module;
+            if self.engine
+                && column == Column::Native
+                && !executor.profile().has(Feature::CooperativeMatrixDecodeVector)
+            {
+                engine::without_vector_decoding(&mut module);
+            }
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             let tries = column.tries(figure);
             for one in tries.iter().take(self.tries.unwrap_or(tries.len())) {
@@ -261,7 +268,7 @@ impl Figures {
             }
         };
         let run = RunOptions { bench: self.bench, timeout: Duration::from_secs(self.timeout), ..RunOptions::default() };
-        let options = MeasureOptions { run, warm_up: Duration::from_millis(60) };
+        let options = MeasureOptions { run, warm_up: WARM_UP };
         let (measured, differences) =
             inputs.measure(executor, &words, &case, &options).map_err(|error| error.to_string())?;
         let median = measured.median().unwrap_or_default();
@@ -277,6 +284,10 @@ impl Figures {
         Ok(Found { text: format!("{:>9.3} ms {rate:>8.2} TFLOP/s{text}", median.as_secs_f64() * 1e3), rate, wrong })
     }
 }
+
+/// How long the device is kept busy before it is measured: while the driver compiles for seconds, the clocks go down to a fifth, and
+/// they take some tenths of a second to come up again.
+const WARM_UP: Duration = Duration::from_millis(600);
 
 /// The result of one try.
 struct Found {

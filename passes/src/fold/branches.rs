@@ -12,7 +12,7 @@ use coop_ir::cfg::{Cfg, Construct, ConstructKind, Constructs};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Block, Id, Inst, InstRef, Module, Op, Operand};
 
-/// What becomes of a function.
+/// The fate of each block and branch of a function.
 pub(super) struct Plan {
     /// Blocks whose branch is decided, with where they go.
     decided: Vec<(usize, usize)>,

@@ -9,10 +9,10 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, Module, Op};
 
-/// What is known of the values of a function, and which of its edges are executed.
+/// The values of a function as far as they are known, and its edges that are executed.
 pub(super) struct Values<'a> {
     constants: &'a Constants,
-    /// What its instructions give, as far as they were seen: a number in every execution, or no certain one.
+    /// The results of its instructions, as far as they were seen: a number in every execution, or no certain one.
     of: FxHashMap<Id, Option<u64>>,
     executed: FxHashSet<(usize, usize)>,
     live: Vec<bool>,

@@ -32,6 +32,8 @@ struct Product<'a> {
     /// The type of sums.
     ty: Id,
     bits: Bits,
+    /// True if each row of the result holds one value: the first tile of a row stands for all.
+    row_uniform: bool,
 }
 
 impl Tiles<'_, '_> {
@@ -73,7 +75,8 @@ impl Tiles<'_, '_> {
         let wide = wide.filter(|w| *w != d.tile);
         let ty = wide.unwrap_or(d.tile);
         let mut slot = Slot::new(r);
-        let product = Product { r, slices: &slices, mats: [a, bm, d], ty, bits: plain };
+        let row_uniform = self.is_row_uniform(inst.result);
+        let product = Product { r, slices: &slices, mats: [a, bm, d], ty, bits: plain, row_uniform };
         // Up to so many products of tiles stand in a row. Small tiles mean many, and a device that is no faster for it.
         let most = if d.tile_rows * d.tile_cols * a.tile_cols < 2048 { 8 } else { 64 };
         let written_out = slices.steps * d.tiles() <= most || !slices.rolls();
@@ -141,13 +144,17 @@ impl Tiles<'_, '_> {
         sums: &[Id],
         mut slot: Option<&mut Slot>,
     ) -> Result<Vec<Id>, Refusal> {
-        let Product { r, slices, mats: [a, bm, d], ty, bits } = *product;
+        let Product { r, slices, mats: [a, bm, d], ty, bits, row_uniform } = *product;
         let mut out = sums.to_vec();
         let mut left = Vec::new();
         for i in 0..d.rows() {
             left.push(self.factor_tile(b, r, &slices.left, a, (i, k, first))?);
         }
         for j in 0..d.cols() {
+            if row_uniform && j > 0 {
+                (0..d.rows()).for_each(|i| out[d.at(i, j)] = out[d.at(i, 0)]);
+                continue;
+            }
             let right = self.factor_tile(b, r, &slices.right, bm, (j, k, first))?;
             for i in 0..d.rows() {
                 let at = d.at(i, j);

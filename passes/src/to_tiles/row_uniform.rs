@@ -23,6 +23,8 @@ impl Tiles<'_, '_> {
                 let held = !has_effects(m, function) && (counts(*mat) || !wanted);
                 (held && !takes_place(m, function)[1]).then_some(matrices)
             }
+            // Where all columns of B are one, those of the product are: attention sums its rows up that way.
+            Op::CooperativeMatrixMulAddKHR => is_splat(m, inst.id(1)?).then(|| inst.id(2).into_iter().collect()),
             op if op.is_elementwise() && !self.moves(m, inst, *mat) => Some(matrices),
             _ => given(inst, matrices),
         }
@@ -32,4 +34,13 @@ impl Tiles<'_, '_> {
     pub(super) fn is_row_uniform(&self, value: Option<Id>) -> bool {
         value.is_some_and(|id| self.analysis.row_uniform.contains(&id))
     }
+}
+
+/// Returns true if a matrix has one number in all its elements.
+fn is_splat(m: &Module, id: Id) -> bool {
+    m.def_inst(id).is_some_and(|inst| match inst.op {
+        Op::ConstantNull => true,
+        Op::ConstantComposite | Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => inst.operands.len() == 1,
+        _ => false,
+    })
 }
