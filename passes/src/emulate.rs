@@ -285,7 +285,7 @@ impl Emulation {
 
     fn load(&mut self, b: &mut FunctionBuilder<'_>, word: u32, invocation: Index) -> Id {
         let place = self.place(b, word, invocation);
-        self.arena.load_word(b, Zone::Workgroup, place)
+        self.arena.load_word(b, place)
     }
 
     /// Gives all invocations of the workgroup the value that each has.
@@ -297,7 +297,7 @@ impl Emulation {
         self.arena.barrier(b, Zone::Workgroup);
         for (n, word) in (0..).zip(words) {
             let place = self.place(b, n, index);
-            self.arena.store_word(b, Zone::Workgroup, place, word);
+            self.arena.store_word(b, place, word);
         }
         self.arena.barrier(b, Zone::Workgroup);
     }

@@ -13,6 +13,7 @@ use super::rewriter::{Rewriter, Shape, malformed};
 use crate::builtins::{Builtins, add_to_interfaces};
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::matrix::arena::{Arena, Zone};
+use crate::matrix::barrier;
 use crate::matrix::bits::{gather, small_type, spread};
 use crate::matrix::lanes::unknown_size;
 use crate::pipeline::PassCx;
@@ -22,10 +23,7 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capabili
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::sort_globals;
-use coop_ir::spv::{
-    BuiltIn, Capability, CooperativeMatrixLayout, CooperativeMatrixUse, MemoryAccess, MemorySemantics, Scope,
-    StorageClass,
-};
+use coop_ir::spv::{BuiltIn, Capability, CooperativeMatrixLayout, CooperativeMatrixUse, Scope, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use std::collections::BTreeMap;
@@ -241,19 +239,9 @@ impl Qcom {
     fn barrier(&self, e: &mut Rewriter<'_>) {
         // Where lanes come from the local invocation index, the subgroup is the workgroup.
         let scope = if self.local_index { Scope::Workgroup } else { Scope::Subgroup };
-        let semantics = MemorySemantics::AcquireRelease | MemorySemantics::WorkgroupMemory;
+        let semantics = barrier::semantics(self.model);
         let ids = [scope.0, scope.0, semantics.0].map(|v| Operand::Id(e.g.u32(e.m, v)));
         e.effect(Op::ControlBarrier, ids);
-    }
-
-    fn operands(&self, m: &mut Module, g: &mut Globals, load: bool) -> Vec<Operand> {
-        if !self.model {
-            return Vec::new();
-        }
-        let make = if load { MemoryAccess::MakePointerVisible } else { MemoryAccess::MakePointerAvailable };
-        let scope = if self.local_index { Scope::Workgroup } else { Scope::Subgroup };
-        let scope = g.u32(m, scope.0);
-        vec![(make | MemoryAccess::NonPrivatePointer).0.into(), scope.into()]
     }
 
     /// Makes the pointer to the subgroup's part of the memory.
@@ -285,7 +273,7 @@ impl Qcom {
         let layout = if shape.use_ == USE_B { COLUMN_MAJOR } else { ROW_MAJOR };
         let mut operands = [layout, len].map(|v| Operand::Id(e.g.u32(e.m, v))).to_vec();
         operands.insert(0, pointer.into());
-        operands.extend(self.operands(e.m, &mut e.g, true));
+        operands.extend(barrier::access_operands(self.model));
         e.replace(r, Op::CooperativeMatrixLoadKHR, operands);
         Ok(())
     }
@@ -306,7 +294,7 @@ impl Qcom {
         let layout = if shape.use_ == USE_B { COLUMN_MAJOR } else { ROW_MAJOR };
         let mut operands = [pointer, matrix].map(Operand::Id).to_vec();
         operands.extend([layout, len].map(|v| Operand::Id(e.g.u32(e.m, v))));
-        operands.extend(self.operands(e.m, &mut e.g, false));
+        operands.extend(barrier::access_operands(self.model));
         e.effect(Op::CooperativeMatrixStoreKHR, operands);
         self.barrier(e);
         e.call(r, get, &[]);
@@ -342,7 +330,7 @@ impl Qcom {
             return *f;
         }
         let void = e.g.void(e.m);
-        let operands = self.operands(e.m, &mut e.g, false);
+        let operands = barrier::access_operands(self.model);
         let mut b = e.function("coop_put_row", void, &[array.ty]);
         let (value, pointer) = (b.param(0), pointer_to(&mut b, shape.component));
         let (lane, first) = self.lane(&mut b, part);
@@ -386,7 +374,7 @@ impl Qcom {
         if let Some(f) = self.functions.get(&key) {
             return *f;
         }
-        let operands = self.operands(e.m, &mut e.g, true);
+        let operands = barrier::access_operands(self.model);
         let mut b = e.function("coop_get_row", array.ty, &[]);
         let b_ref = &mut b;
         let pointer = pointer_to(b_ref, shape.component);

@@ -23,12 +23,13 @@
 
 use crate::builtins::add_to_interfaces;
 use crate::kernel::is_kernel;
+use crate::matrix::barrier;
 use crate::matrix::bits::{gather, part, spread};
 use crate::{Cause, Refusal};
 use coop_device::Profile;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, name};
 use coop_ir::constant::Constants;
-use coop_ir::spv::{Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
+use coop_ir::spv::{Capability, Scope, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
@@ -261,67 +262,54 @@ impl Arena {
         b.ids(Op::AccessChain, pointer, &[array, quad, rest])
     }
 
-    /// The memory operands of a load that sees what others of the zone wrote.
-    pub(crate) fn load_operands(&self, b: &mut FunctionBuilder<'_>, zone: Zone) -> Vec<Operand> {
-        self.operands(b, zone, MemoryAccess::MakePointerVisible)
-    }
-
-    /// The memory operands of a store that others of the zone will see.
-    pub(crate) fn store_operands(&self, b: &mut FunctionBuilder<'_>, zone: Zone) -> Vec<Operand> {
-        self.operands(b, zone, MemoryAccess::MakePointerAvailable)
-    }
-
-    fn operands(&self, b: &mut FunctionBuilder<'_>, zone: Zone, make: MemoryAccess) -> Vec<Operand> {
-        if !self.model {
-            return Vec::new();
-        }
-        let scope = b.u32(zone.scope().0);
-        vec![(make | MemoryAccess::NonPrivatePointer).0.into(), scope.into()]
+    /// The memory operands of loads and stores.
+    pub(crate) fn access_operands(&self) -> Vec<Operand> {
+        barrier::access_operands(self.model)
     }
 
     /// Word `word` of the array, counted from its beginning (four to a quad).
-    pub(crate) fn load_word(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, word: Index) -> Id {
+    pub(crate) fn load_word(&mut self, b: &mut FunctionBuilder<'_>, word: Index) -> Id {
         let pointer = self.word_pointer(b, word);
-        let (ty, operands) = (b.u32_type(), self.load_operands(b, zone));
+        let (ty, operands) = (b.u32_type(), self.access_operands());
         b.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(operands))
     }
 
     /// Writes a word.
-    pub(crate) fn store_word(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, word: Index, value: Id) {
+    pub(crate) fn store_word(&mut self, b: &mut FunctionBuilder<'_>, word: Index, value: Id) {
         let pointer = self.word_pointer(b, word);
-        let operands = self.store_operands(b, zone);
+        let operands = self.access_operands();
         b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
     }
 
     /// Writes word `part` of a quad.
-    pub(crate) fn store_part(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, quad: Index, part: Index, value: Id) {
+    pub(crate) fn store_part(&mut self, b: &mut FunctionBuilder<'_>, quad: Index, part: Index, value: Id) {
         let array = self.variable(b.module);
         let u32_type = b.u32_type();
         let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, u32_type);
         let (quad, part) = (b.index(quad), b.index(part));
         let pointer = b.ids(Op::AccessChain, pointer, &[array, quad, part]);
-        let operands = self.store_operands(b, zone);
+        let operands = self.access_operands();
         b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
     }
 
     /// Writes a quad, given as a vector of four words.
-    pub(crate) fn store_quad(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, quad: Index, value: Id) {
+    pub(crate) fn store_quad(&mut self, b: &mut FunctionBuilder<'_>, quad: Index, value: Id) {
         let pointer = self.quad_pointer(b, quad);
-        let operands = self.store_operands(b, zone);
+        let operands = self.access_operands();
         b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
     }
 
     /// Reads a quad as a vector of four words.
-    pub(crate) fn load_quad(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, quad: Index) -> Id {
+    pub(crate) fn load_quad(&mut self, b: &mut FunctionBuilder<'_>, quad: Index) -> Id {
         let pointer = self.quad_pointer(b, quad);
         let u32_type = b.u32_type();
         let ty = b.globals.vector(b.module, u32_type, 4);
-        let operands = self.load_operands(b, zone);
+        let operands = self.access_operands();
         b.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(operands))
     }
 
     /// Reads the element of type `elem` at a byte that is a multiple of its size.
-    pub(crate) fn load_element(&mut self, b: &mut FunctionBuilder<'_>, zone: Zone, elem: Elem, byte: Index) -> Id {
+    pub(crate) fn load_element(&mut self, b: &mut FunctionBuilder<'_>, elem: Elem, byte: Index) -> Id {
         let Elem { scalar, ty: elem } = elem;
         let first = b.div(byte, 4);
         let word_type = b.u32_type();
@@ -329,12 +317,12 @@ impl Arena {
             let words: Vec<Id> = (0..scalar.width() / 32)
                 .map(|w| {
                     let at = b.add(first, Index::Const(w));
-                    self.load_word(b, zone, at)
+                    self.load_word(b, at)
                 })
                 .collect();
             return gather(b, WORD, word_type, &words, elem);
         }
-        let word = self.load_word(b, zone, first);
+        let word = self.load_word(b, first);
         if scalar.width() == 32 {
             return if elem == word_type { word } else { b.ids(Op::Bitcast, elem, &[word]) };
         }
@@ -346,8 +334,7 @@ impl Arena {
     /// Waits until every invocation of the zone's scope is here, and what they wrote can be seen.
     pub(crate) fn barrier(&self, b: &mut FunctionBuilder<'_>, zone: Zone) {
         let scope = b.u32(zone.scope().0);
-        let semantics = MemorySemantics::AcquireRelease | MemorySemantics::WorkgroupMemory;
-        let semantics = b.u32(semantics.0);
+        let semantics = b.u32(barrier::semantics(self.model).0);
         b.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
     }
 

@@ -9,6 +9,7 @@
 //! | [`position`] | the same as code of the output |
 //! | [`lanes`] | which lane an invocation is |
 //! | [`arena`] | where in shared memory elements are put |
+//! | [`barrier`] | how invocations wait for what others put there |
 //! | [`linear`] | sums of multiples of values, as addresses are |
 //! | [`address`], [`pointer`] | where a load or store begins, and how far it steps |
 //! | [`bits`] | numbers as parts of other numbers |
@@ -20,6 +21,7 @@
 
 pub(crate) mod address;
 pub(crate) mod arena;
+pub(crate) mod barrier;
 pub(crate) mod bits;
 pub(crate) mod callback;
 pub(crate) mod elementwise;

@@ -6,6 +6,7 @@
 
 use super::access::{Access, Tensors};
 use crate::builtins::{Builtins, add_to_interfaces};
+use crate::matrix::barrier;
 use crate::pipeline::PassCx;
 use crate::workgroup::Workgroup;
 use crate::{Error, Options, Refusal, Report, inline, specialize};
@@ -13,7 +14,7 @@ use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capabili
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::sort_globals;
-use coop_ir::spv::{BuiltIn, Capability, MemoryAccess, MemorySemantics, Scope, StorageClass};
+use coop_ir::spv::{BuiltIn, Capability, Scope, StorageClass};
 use coop_ir::types;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
@@ -132,7 +133,7 @@ impl Job {
         stage.barrier(b);
         if access.store || access.clips {
             let operands = [at, access.object, row_major, stride].map(Operand::Id);
-            let all: Vec<Operand> = operands.into_iter().chain(stage.operands(b, false)).collect();
+            let all: Vec<Operand> = operands.into_iter().chain(barrier::access_operands(stage.model)).collect();
             b.effect(Op::CooperativeMatrixStoreKHR, all);
             stage.barrier(b);
         }
@@ -142,7 +143,7 @@ impl Job {
         }
         stage.barrier(b);
         let operands = [at, row_major, stride].map(Operand::Id);
-        let all: Vec<Operand> = operands.into_iter().chain(stage.operands(b, true)).collect();
+        let all: Vec<Operand> = operands.into_iter().chain(barrier::access_operands(stage.model)).collect();
         Some(b.op(Op::CooperativeMatrixLoadKHR, access.matrix, all))
     }
 }
@@ -150,15 +151,8 @@ impl Job {
 impl Stage {
     fn barrier(&self, b: &mut FunctionBuilder<'_>) {
         let scope = b.u32(if self.workgroup { 2 } else { 3 });
-        let semantics = MemorySemantics::AcquireRelease | MemorySemantics::WorkgroupMemory;
-        let semantics = b.u32(semantics.0);
+        let semantics = b.u32(barrier::semantics(self.model).0);
         b.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
-    }
-
-    fn operands(&self, b: &mut FunctionBuilder<'_>, load: bool) -> Vec<Operand> {
-        let make = if load { MemoryAccess::MakePointerVisible } else { MemoryAccess::MakePointerAvailable };
-        let scope = b.u32(if self.workgroup { 2 } else { 3 });
-        vec![(make | MemoryAccess::NonPrivatePointer).0.into(), scope.into()]
     }
 }
 
@@ -169,6 +163,7 @@ struct Stage {
     workgroup: bool,
     lanes: u32,
     per: u32,
+    model: bool,
 }
 
 impl Plain<'_> {
@@ -249,7 +244,8 @@ impl Plain<'_> {
         self.m.globals.push(variable);
         self.made.push(id);
         let pointer = self.g.pointer(self.m, storage, access.elem.ty);
-        Ok(Stage { array: id, pointer, workgroup, lanes, per })
+        let model = self.m.has_capability(Capability::VulkanMemoryModel);
+        Ok(Stage { array: id, pointer, workgroup, lanes, per, model })
     }
 
     /// Makes the function that visits the elements, each invocation some of them.
@@ -257,7 +253,7 @@ impl Plain<'_> {
         let types = access.param_types(self.m);
         let void = self.g.void(self.m);
         let mut b = FunctionBuilder::new(self.m, &mut self.g, "plain_tensor", void, &types);
-        let (load_operands, store_operands) = (stage.operands(&mut b, true), stage.operands(&mut b, false));
+        let access_operands = barrier::access_operands(stage.model);
         let mut visit = access.begin(&mut b, 0);
         let index = self.builtins.load(&mut b, BuiltIn::LocalInvocationIndex);
         let (lane, part) = (b.rem(index, stage.lanes), b.div(index, stage.lanes));
@@ -291,7 +287,7 @@ impl Plain<'_> {
                     let values: Vec<Id> = (0..run)
                         .map(|j| {
                             let slot = slot(b, j);
-                            let operands = [Operand::Id(slot)].into_iter().chain(load_operands.iter().copied());
+                            let operands = [Operand::Id(slot)].into_iter().chain(access_operands.iter().copied());
                             b.op(Op::Load, access.elem.ty, operands)
                         })
                         .collect();
@@ -302,7 +298,7 @@ impl Plain<'_> {
                     let slot = slot(b, j);
                     let mut write = |b: &mut FunctionBuilder<'_>| {
                         let value = [slot, got.value].map(Operand::Id);
-                        b.effect(Op::Store, value.into_iter().chain(store_operands.iter().copied()));
+                        b.effect(Op::Store, value.into_iter().chain(access_operands.iter().copied()));
                     };
                     match got.keep {
                         Some(keep) => {

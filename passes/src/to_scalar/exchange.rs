@@ -80,7 +80,7 @@ impl Lower<'_, '_> {
         let b = &mut f;
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
         let begin = lanes.begin(b, arena, slices.region);
-        let loose = Loose::new(b, zone, begin, elem);
+        let loose = Loose::new(b, begin, elem);
         let (source, target) = (
             LanePosition::new(b, lanes, from.placement, from.workgroup),
             LanePosition::new(b, lanes, to.placement, to.workgroup),

@@ -2,7 +2,7 @@
 
 use super::arith::MulAdd;
 use super::{Mat, stage};
-use crate::matrix::arena::{Arena, Elem, Zone, words_of};
+use crate::matrix::arena::{Arena, Elem, words_of};
 use crate::matrix::bits::{gather, part, spread};
 use crate::matrix::linear::Lin;
 use crate::matrix::placement::{MajorOrder, whole_pieces};
@@ -188,7 +188,6 @@ impl Factor {
 #[derive(Clone, Copy)]
 pub(super) struct Staged {
     pub(super) factor: Factor,
-    pub(super) zone: Zone,
     /// The quad at which it begins.
     pub(super) begin: Index,
 }
@@ -222,7 +221,7 @@ impl Staged {
             let quad = self.line(b, line);
             for (n, value) in (0..).zip(values) {
                 let place = b.add(at, Index::Const(n));
-                stage::Loose::new(b, self.zone, quad, elem).put(b, arena, place, *value);
+                stage::Loose::new(b, quad, elem).put(b, arena, place, *value);
             }
             return;
         }
@@ -247,7 +246,7 @@ impl Staged {
         let word = b.u32_type();
         let vector = b.globals.vector(b.module, word, 4);
         let value = b.ids(Op::CompositeConstruct, vector, &words);
-        arena.store_quad(b, self.zone, quad, value);
+        arena.store_quad(b, quad, value);
     }
 
     /// Writes neighbours of two lines of memory that are turned, from element `at` on: words of f16 of line `line`, which
@@ -271,7 +270,7 @@ impl Staged {
                 let halves = halves.map(|(op, value, by)| b.ids(op, word, &[value, by]));
                 let both = b.ids(Op::BitwiseOr, word, &halves);
                 let quad = b.add(first, Index::Const(n * self.factor.pitch));
-                arena.store_part(b, self.zone, quad, part, both);
+                arena.store_part(b, quad, part, both);
             }
         }
     }
@@ -291,7 +290,7 @@ impl Staged {
             let first = b.add(quad, across);
             for (n, word) in (0..).zip(words) {
                 let quad = b.add(first, Index::Const(n * self.factor.pitch));
-                arena.store_part(b, self.zone, quad, part, *word);
+                arena.store_part(b, quad, part, *word);
             }
             return;
         }
@@ -305,7 +304,7 @@ impl Staged {
             for (n, four) in (0..).zip(words.chunks(4)) {
                 let value = b.ids(Op::CompositeConstruct, vector, four);
                 let quad = b.add(first, Index::Const(n));
-                arena.store_quad(b, self.zone, quad, value);
+                arena.store_quad(b, quad, value);
             }
             return;
         }
@@ -314,7 +313,7 @@ impl Staged {
         let first = b.add(first, at);
         for (n, word) in (0..).zip(words) {
             let place = b.add(first, Index::Const(n));
-            arena.store_word(b, self.zone, place, *word);
+            arena.store_word(b, place, *word);
         }
     }
 
@@ -348,7 +347,7 @@ impl Staged {
             let mut out = Vec::new();
             for n in 0..count / each {
                 let quad = b.add(base, Index::Const(constant + n));
-                let quad = arena.load_quad(b, self.zone, quad);
+                let quad = arena.load_quad(b, quad);
                 out.extend(self.factor.numbers(b, mul, quad));
             }
             return out;
@@ -356,7 +355,7 @@ impl Staged {
         let (line, at) = (line.emit(b), at.emit(b));
         let quad = self.line(b, line);
         if !self.factor.packed {
-            let loose = stage::Loose::new(b, self.zone, quad, self.factor.elem);
+            let loose = stage::Loose::new(b, quad, self.factor.elem);
             return (0..count)
                 .map(|n| {
                     let place = b.add(at, Index::Const(n));
@@ -372,7 +371,7 @@ impl Staged {
         let words: Vec<Id> = (0..(count * bits).div_ceil(32))
             .map(|n| {
                 let place = b.add(first, Index::Const(n));
-                arena.load_word(b, self.zone, place)
+                arena.load_word(b, place)
             })
             .collect();
         let mut all = elements(b, self.factor.elem, &words);
@@ -399,7 +398,7 @@ impl Staged {
         let first = b.mul(quad, Index::Const(4));
         let word = b.div(at, 32 / bits);
         let word = b.add(first, word);
-        let word = arena.load_word(b, self.zone, word);
+        let word = arena.load_word(b, word);
         let rest = b.rem(at, 32 / bits);
         let bit = b.mul(rest, Index::Const(bits));
         let value = part(b, scalar, ty, word, 32, bit);

@@ -230,7 +230,7 @@ impl Lower<'_, '_> {
             let b = &mut f;
             let lane = this.lanes.lane(b, factor.mat.workgroup);
             let begin = this.lanes.begin(b, &mut this.arena, at);
-            let mut to = Staged { factor, zone: at.zone, begin };
+            let mut to = Staged { factor, begin };
             if plan.stages > 1 {
                 let stage = Index::Value(b.param(k + 1));
                 to = to.stage(b, stage);

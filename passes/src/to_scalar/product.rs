@@ -104,11 +104,8 @@ impl Plan {
 
     /// The factors, in the first stage.
     pub(super) fn staged(&self, b: &mut FunctionBuilder<'_>, lanes: &mut LaneSource, arena: &mut Arena) -> [Staged; 2] {
-        [(self.a, self.at[0]), (self.b, self.at[1])].map(|(factor, region)| Staged {
-            factor,
-            zone: region.zone,
-            begin: lanes.begin(b, arena, region),
-        })
+        [(self.a, self.at[0]), (self.b, self.at[1])]
+            .map(|(factor, region)| Staged { factor, begin: lanes.begin(b, arena, region) })
     }
 }
 

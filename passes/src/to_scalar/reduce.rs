@@ -158,7 +158,7 @@ impl Reduction {
         let b = &mut f;
         let (arena, sources) = (&mut this.arena, &mut this.lanes);
         let begin = sources.begin(b, arena, region);
-        let loose = Loose::new(b, zone, begin, from.element());
+        let loose = Loose::new(b, begin, from.element());
         let lane = sources.lane(b, from.workgroup);
         let (source, target) =
             (LanePosition::of_lane(b, from.placement, lane), LanePosition::of_lane(b, to.placement, lane));
@@ -434,7 +434,7 @@ impl Reduction {
         let b = &mut f;
         let (arena, sources) = (&mut this.arena, &mut this.lanes);
         let begin = sources.begin(b, arena, region);
-        let loose = Loose::new(b, zone, begin, from.element());
+        let loose = Loose::new(b, begin, from.element());
         let lane = sources.lane(b, from.workgroup);
         let source = LanePosition::of_lane(b, from.placement, lane);
         let value = b.param(0);

@@ -70,7 +70,7 @@ impl Lower<'_, '_> {
             let b = &mut f;
             let (arena, lanes) = (&mut this.arena, &mut this.lanes);
             let lane = lanes.lane(b, true);
-            let staged = Staged { factor, zone, begin: lanes.begin(b, arena, at) };
+            let staged = Staged { factor, begin: lanes.begin(b, arena, at) };
             let mut inputs: Vec<Id> =
                 [fetch.function].into_iter().chain((0..types.len()).map(|n| b.param(n))).collect();
             inputs.push(b.u32(0));

@@ -21,7 +21,6 @@ pub(super) fn words(scalar: Scalar) -> u32 {
 /// A region with an element in each place.
 #[derive(Clone, Copy)]
 pub(super) struct Loose {
-    zone: Zone,
     /// Its first word.
     begin: Index,
     elem: Elem,
@@ -29,9 +28,9 @@ pub(super) struct Loose {
 
 impl Loose {
     /// `first`: the quad at which the region begins.
-    pub(super) fn new(b: &mut FunctionBuilder<'_>, zone: Zone, first: Index, elem: Elem) -> Loose {
+    pub(super) fn new(b: &mut FunctionBuilder<'_>, first: Index, elem: Elem) -> Loose {
         small_type(b.module, elem.scalar);
-        Loose { zone, begin: b.mul(first, Index::Const(4)), elem }
+        Loose { begin: b.mul(first, Index::Const(4)), elem }
     }
 
     fn word(&self, b: &mut FunctionBuilder<'_>, place: Index, part: u32) -> Index {
@@ -55,7 +54,7 @@ impl Loose {
         };
         for (at, value) in (0..).zip(parts) {
             let word = self.word(b, place, at);
-            arena.store_word(b, self.zone, word, value);
+            arena.store_word(b, word, value);
         }
     }
 
@@ -65,7 +64,7 @@ impl Loose {
         let mut parts = Vec::new();
         for at in 0..words(scalar) {
             let word = self.word(b, place, at);
-            parts.push(arena.load_word(b, self.zone, word));
+            parts.push(arena.load_word(b, word));
         }
         match scalar.width() {
             0..32 => part(b, scalar, ty, parts[0], 32, Index::Const(0)),

@@ -348,7 +348,7 @@ struct Source<'a> {
 impl Source<'_> {
     fn read(&self, f: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index) -> Id {
         let byte = self.staging.byte(f, self.begin, line, at);
-        arena.load_element(f, self.staging.zone(), self.staging.layout.elem, byte)
+        arena.load_element(f, self.staging.layout.elem, byte)
     }
 
     /// The element of the second staging buffer.

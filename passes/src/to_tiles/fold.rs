@@ -254,7 +254,7 @@ impl Tiles<'_, '_> {
             let word = f.div(byte, 4);
             for (i, value) in (0..).zip(words_of(f, elem, &folded)) {
                 let at = f.add(word, Index::Const(i));
-                arena.store_word(f, vector.zone(), at, value);
+                arena.store_word(f, at, value);
             }
         };
         if layout.lines / each <= count {

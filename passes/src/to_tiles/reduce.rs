@@ -60,7 +60,7 @@ impl Loose {
         elements[0] = value;
         for (i, word) in (0..).zip(words_of(b, self.elem, &elements)) {
             let at = b.add(first, Index::Const(i));
-            arena.store_word(b, self.region.zone, at, word);
+            arena.store_word(b, at, word);
         }
     }
 
@@ -70,7 +70,7 @@ impl Loose {
         let mut words = Vec::new();
         for i in 0..Self::words(self.elem) {
             let at = b.add(first, Index::Const(i));
-            words.push(arena.load_word(b, self.region.zone, at));
+            words.push(arena.load_word(b, at));
         }
         let Elem { scalar, ty } = self.elem;
         if scalar.width() < 32 {
@@ -327,7 +327,7 @@ impl Tiles<'_, '_> {
                     f.when(real, &mut |f| {
                         let sum = plan.fold_all(f, length, &mut |f, i| {
                             let byte = plan.staging.byte(f, begin, line, i);
-                            arena.load_element(f, plan.staging.zone(), plan.from.elem, byte)
+                            arena.load_element(f, plan.from.elem, byte)
                         });
                         let place = f.mul(at, Index::Const(plan.parts));
                         let place = f.add(place, part);
@@ -410,7 +410,7 @@ impl Tiles<'_, '_> {
             // One value, which every invocation reads at one place: whoever looks at an element of it goes the same way.
             small_type(b.module, to.elem.scalar);
             let byte = plan.vector.byte(b, begin, Index::Const(0), Index::Const(0));
-            let value = self.arena.load_element(b, plan.vector.zone(), to.elem, byte);
+            let value = self.arena.load_element(b, to.elem, byte);
             let tile = slot.op(b, Op::CompositeConstruct, to.tile, [value.into()]);
             return vec![tile; to.tiles() as usize];
         }

@@ -466,7 +466,7 @@ impl Tiles<'_, '_> {
         let places = staging.layout.places(b, begin, (lane, step), MOST).unwrap_or_default();
         for ((_, _, word), value) in places.into_iter().zip(quads) {
             let quad = b.div(word, 4);
-            self.arena.store_quad(b, staging.zone(), quad, *value);
+            self.arena.store_quad(b, quad, *value);
         }
     }
 

@@ -175,7 +175,7 @@ impl StagingBuffer {
     ) {
         let pointer = self.pointer(b, arena, begin, row, col);
         let (layout, stride) = (b.u32(u32::from(self.layout.down)), self.stride(b, arena));
-        let operands = arena.store_operands(b, self.zone());
+        let operands = arena.access_operands();
         let all = [pointer, tile, layout, stride].map(Operand::Id).into_iter().chain(operands);
         b.effect(Op::CooperativeMatrixStoreKHR, all);
     }
@@ -190,7 +190,7 @@ impl StagingBuffer {
     ) -> Vec<Operand> {
         let pointer = self.pointer(b, arena, begin, row, col);
         let (layout, stride) = (b.u32(u32::from(self.layout.down)), self.stride(b, arena));
-        let operands = arena.load_operands(b, self.zone());
+        let operands = arena.access_operands();
         [pointer, layout, stride].map(Operand::Id).into_iter().chain(operands).collect()
     }
 
@@ -206,7 +206,7 @@ impl StagingBuffer {
     ) -> Vec<Operand> {
         let pointer = self.pointer(b, arena, begin, &Lin::constant(line), at);
         let (layout, stride) = (b.u32(u32::from(down)), b.u32(0));
-        let operands = arena.load_operands(b, self.zone());
+        let operands = arena.access_operands();
         [pointer, layout, stride].map(Operand::Id).into_iter().chain(operands).collect()
     }
 
@@ -267,10 +267,10 @@ impl StagingBuffer {
         let word_type = b.u32_type();
         let words: Vec<Id> = if self.layout.unit_words() == 4 {
             let quad = b.div(word, 4);
-            let quad = arena.load_quad(b, self.zone(), quad);
+            let quad = arena.load_quad(b, quad);
             (0..4).map(|i| b.op(Op::CompositeExtract, word_type, [quad.into(), Operand::Word(i)])).collect()
         } else {
-            vec![arena.load_word(b, self.zone(), word)]
+            vec![arena.load_word(b, word)]
         };
         let Elem { scalar, ty } = self.layout.elem;
         match scalar.width() {
@@ -293,12 +293,12 @@ impl StagingBuffer {
                 let quad_type = b.globals.vector(b.module, word_type, 4);
                 let value = b.ids(Op::CompositeConstruct, quad_type, &four);
                 let quad = b.div(word, 4);
-                arena.store_quad(b, self.zone(), quad, value);
+                arena.store_quad(b, quad, value);
             }
             Err(words) => {
                 for (i, value) in (0..).zip(words) {
                     let at = b.add(word, Index::Const(i));
-                    arena.store_word(b, self.zone(), at, value);
+                    arena.store_word(b, at, value);
                 }
             }
         }
