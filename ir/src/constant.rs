@@ -355,6 +355,9 @@ const MAX_PARTS: usize = 16;
 /// The deepest composite that is evaluated.
 const MAX_DEPTH: u8 = 8;
 
+/// The most instructions that [`Constants::computed`] follows.
+const MAX_STEPS: u32 = 64;
+
 impl Value {
     fn composite(parts: impl ExactSizeIterator<Item = Value>) -> Value {
         if parts.len() > MAX_PARTS {
@@ -419,6 +422,32 @@ impl Constants {
             Some(Entry { value: Value::Scalar(v), specs }) => Const::Default { value: *v, specs: specs.clone() },
             _ => Const::Unknown,
         }
+    }
+
+    /// Returns the value of `id`, which is a constant or computed from constants by instructions without effects, in a
+    /// function; unknown also for what takes more than [`MAX_STEPS`] instructions.
+    pub fn computed(&self, module: &Module, id: Id) -> Const {
+        let (mut specs, mut steps) = (SpecIds::default(), MAX_STEPS);
+        match self.follow(module, id, &mut specs, &mut steps) {
+            Value::Scalar(v) if specs.is_empty() => Const::Fixed(v),
+            Value::Scalar(value) => Const::Default { value, specs },
+            _ => Const::Unknown,
+        }
+    }
+
+    fn follow(&self, module: &Module, id: Id, specs: &mut SpecIds, steps: &mut u32) -> Value {
+        if self.entries.get(id).is_some() {
+            return self.value(id, specs);
+        }
+        let computed = |i: &&Inst| i.op.is_pure() && i.op != Op::Phi;
+        let (Some(inst), Some(left)) = (module.def_inst(id).filter(computed), steps.checked_sub(1)) else {
+            return Value::Unknown;
+        };
+        *steps = left;
+        let args: SmallVec<[Arg; 3]> =
+            inst.ids().map(|id| (self.follow(module, id, specs, steps), module.type_of(id))).collect();
+        let literals: Vec<u32> = inst.operands.iter().filter(|o| o.id().is_none()).map(|o| o.word()).collect();
+        inst.ty.and_then(|ty| fold(module, inst.op, ty, &args, &literals)).unwrap_or(Value::Unknown)
     }
 
     /// Returns the SpecIds on which the constant `id` depends (also a composite one), if there are any or its value is

@@ -474,6 +474,11 @@ impl<'a> Cx<'a> {
         self.constants.get(id)
     }
 
+    /// Returns the value of an operand that need not be a constant, where constants determine it.
+    pub(crate) fn computed(&self, id: Id) -> Const {
+        self.constants.computed(self.module, id)
+    }
+
     /// Returns true if two constants are equal.
     pub(crate) fn equal(&self, a: Id, b: Id) -> Verdict {
         if a == b { Verdict::Holds } else { self.constants.compare(a, b).into() }

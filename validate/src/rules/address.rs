@@ -65,7 +65,7 @@ pub(crate) fn low(cx: &Cx, id: Id) -> Low {
 }
 
 fn number(cx: &Cx, id: Id, depth: u32) -> Low {
-    if let Some(v) = cx.constant(id).fixed() {
+    if let Some(v) = cx.computed(id).fixed() {
         return Low::exact(v);
     }
     let Some(inst) = cx.module.def_inst(id).filter(|_| depth < DEPTH) else { return Low::UNKNOWN };
@@ -77,7 +77,7 @@ fn number(cx: &Cx, id: Id, depth: u32) -> Low {
         op => (op, 0),
     };
     let arg = |i: usize| inst.id(first + i).map_or(Low::UNKNOWN, |a| number(cx, a, depth + 1));
-    let fixed = |i: usize| inst.id(first + i).and_then(|a| cx.constant(a).fixed());
+    let fixed = |i: usize| inst.id(first + i).and_then(|a| cx.computed(a).fixed());
     match op {
         Op::IAdd => arg(0).add(arg(1)),
         Op::ISub => arg(0).sub(arg(1)),

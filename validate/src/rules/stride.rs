@@ -50,7 +50,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// The stride of a store, where it is constant, is greater than 0.
+    /// The stride of a store, where constants determine it, is greater than 0.
     /// ## Why
     /// With stride 0 all rows (or columns) would be written to the same place. Loads may use it, to spread one row.
     /// ## Example
@@ -68,7 +68,7 @@ declare_rule! {
 
 declare_rule! {
     /// ## What it checks
-    /// The stride of a load, where it is constant, is not negative.
+    /// The stride of a load, where constants determine it, is not negative.
     /// ## Why
     /// Rows (or columns) follow each other upwards; 0 spreads one of them over the matrix.
     /// ## Example
@@ -254,7 +254,7 @@ pub(crate) fn check(cx: &Cx, a: &LoadStore, out: &mut Sink) {
 
 /// Returns true if a stride is one that its load or store can have.
 pub(crate) fn sign(cx: &Cx, a: &Strided, out: &mut Sink) {
-    let value = cx.constant(a.stride);
+    let value = cx.computed(a.stride);
     // A dynamic stride is common, and not an undecided condition.
     let Some(bits) = value.value() else { return };
     let n = cx.signed(a.stride, bits);
@@ -291,7 +291,7 @@ struct Sizes {
 /// Checks the bytes that a load or store accesses.
 pub(crate) fn sizes(cx: &Cx, a: &Strided, out: &mut Sink) {
     let Some(matrix) = a.matrix else { return };
-    let (Some(component), Some(n)) = (matrix.component(), cx.constant(a.stride).fixed()) else { return };
+    let (Some(component), Some(n)) = (matrix.component(), cx.computed(a.stride).fixed()) else { return };
     let n = match u64::try_from(cx.signed(a.stride, n)) {
         Ok(n) if n < 1 << 32 => n,
         _ => return,
