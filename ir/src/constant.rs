@@ -444,9 +444,25 @@ impl Constants {
             return Value::Unknown;
         };
         *steps = left;
-        let args: SmallVec<[Arg; 3]> =
-            inst.ids().map(|id| (self.follow(module, id, specs, steps), module.type_of(id))).collect();
-        let literals: Vec<u32> = inst.operands.iter().filter(|o| o.id().is_none()).map(|o| o.word()).collect();
+        let absorbing = match inst.op {
+            Op::LogicalOr => Some(Value::Scalar(1)),
+            Op::LogicalAnd => Some(Value::Scalar(0)),
+            _ => None,
+        };
+        let mut args: SmallVec<[Arg; 3]> = SmallVec::new();
+        let mut all = specs.clone();
+        for operand in inst.ids() {
+            let mut own = SpecIds::default();
+            let value = self.follow(module, operand, &mut own, steps);
+            if absorbing.as_ref() == Some(&value) && own.is_empty() {
+                return value;
+            }
+            all.merge(&own);
+            args.push((value, module.type_of(operand)));
+        }
+        *specs = all;
+        let literals: SmallVec<[u32; 4]> =
+            inst.operands.iter().filter(|o| o.id().is_none()).map(|o| o.word()).collect();
         inst.ty.and_then(|ty| fold(module, inst.op, ty, &args, &literals)).unwrap_or(Value::Unknown)
     }
 

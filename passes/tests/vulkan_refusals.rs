@@ -99,7 +99,11 @@ fn refused() -> Vec<(&'static str, &'static str, String)> {
                  OpStore %x %1 Aligned 4\nOpStore %v %2 Aligned 4",
             ),
         ),
-        ("refused-vulkan-type", "no known layout", kernel("%image = OpTypeSampler", "%p = OpFunctionParameter %image", "")),
+        (
+            "refused-vulkan-type",
+            "no known layout",
+            kernel("%image = OpTypeSampler", "%p = OpFunctionParameter %image", ""),
+        ),
         (
             "refused-vulkan-matrix",
             "narrower numbers",

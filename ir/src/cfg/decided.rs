@@ -1,13 +1,9 @@
 //! Finds blocks that are never executed because constants decide a branch.
 
 use super::Cfg;
-use crate::constant::{Constants, fold_int};
+use crate::constant::Constants;
 use crate::grammar::Op;
-use crate::module::{Id, Module};
-use crate::types::{Scalar, Type};
-
-/// The deepest condition that is evaluated.
-const MOST_DEPTH: u32 = 32;
+use crate::module::Module;
 
 /// Returns true if no invocation reaches a block of a function, since on every path to it constants decide a branch,
 /// which goes elsewhere. Values of the specialization count as constants, defaults do not.
@@ -18,39 +14,13 @@ pub fn is_never_executed(m: &Module, constants: &Constants, cfg: &Cfg, function:
         let terminator = m.functions[function].blocks[at].insts.last().map(|r| m.inst(*r));
         let Some(branch) = terminator.filter(|i| i.op == Op::BranchConditional) else { continue };
         let (Some(condition), Some(yes), Some(no)) = (branch.id(0), branch.id(1), branch.id(2)) else { continue };
-        let Some(taken) = known(m, constants, condition, MOST_DEPTH) else { continue };
+        let Some(taken) = constants.computed(m, condition).fixed() else { continue };
         let Some(other) = cfg.block(if taken != 0 { no } else { yes }).filter(|_| yes != no) else { continue };
         if cfg.predecessors(other) == [at] && cfg.dominates(other, block) {
             return true;
         }
     }
     false
-}
-
-/// Returns the number that a value is in every execution.
-fn known(m: &Module, constants: &Constants, id: Id, depth: u32) -> Option<u64> {
-    if let Some(v) = constants.get(id).fixed() {
-        return Some(v);
-    }
-    let inst = m.def_inst(id).filter(|_| depth > 0)?;
-    let operand = |i: usize| inst.id(i).and_then(|id| Some((known(m, constants, id, depth - 1)?, width(m, id)?)));
-    let (a, b) = (operand(0), operand(1));
-    match (inst.op, a, b) {
-        (Op::LogicalOr, Some((1, _)), _) | (Op::LogicalOr, _, Some((1, _))) => Some(1),
-        (Op::LogicalAnd, Some((0, _)), _) | (Op::LogicalAnd, _, Some((0, _))) => Some(0),
-        (op, Some(a), None) if inst.operands.len() == 1 => fold_int(op, width(m, id)?, &[a]),
-        (op, Some(a), Some(b)) if inst.operands.len() == 2 => fold_int(op, width(m, id)?, &[a, b]),
-        _ => None,
-    }
-}
-
-/// Returns the width of an integer or a Boolean in bits.
-fn width(m: &Module, id: Id) -> Option<u32> {
-    match Type::of(m, m.type_of(id)?)? {
-        Type::Bool => Some(1),
-        Type::Scalar(Scalar::Int { width, .. }) => Some(width),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
