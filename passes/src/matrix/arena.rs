@@ -10,7 +10,9 @@
 //! 3. A [`Region`] is a range of a zone, at the same place in every part, and known when code is made. Those that are
 //!    taken at the same time don't overlap; those taken one after the other (between [`Arena::mark`] and
 //!    [`Arena::release`]) do. "At the same time" is a matter of the code that is made, from the first write to the last
-//!    read.
+//!    read. A function that is made once and called from several places keeps its regions, whatever is taken between
+//!    the calls: so what must live across calls is *resident* ([`Arena::take_resident`]), and lies behind all regions
+//!    that are given back.
 //! 4. So between the last read of one region and the first write to the next there must be a barrier of the zone's
 //!    scope, as between writing and reading by others. The convention is that who takes a region has a
 //!    [`Arena::barrier`] *before its first write* and one between writing and reading; nobody has one after reading.
@@ -71,6 +73,15 @@ pub(crate) struct Region {
     pub(crate) at: u32,
     /// The length in quads.
     pub(crate) quads: u32,
+    /// True if it is never given back: it begins behind all that are.
+    resident: bool,
+}
+
+impl Region {
+    /// A number that no other region of the zone has, for the keys of functions that are made for a region.
+    pub(crate) fn key(self) -> u32 {
+        self.at << 1 | u32::from(self.resident)
+    }
 }
 
 /// The type of an element.
@@ -88,6 +99,17 @@ struct Use {
     now: u32,
     /// The most that ever were.
     most: u32,
+    /// Quads of resident regions, which lie behind the others.
+    resident: u32,
+    /// The constant that is `most`, which is known at the end.
+    residents_at: Option<Id>,
+}
+
+impl Use {
+    /// The quads of the zone or part.
+    fn quads(&self) -> u32 {
+        self.most + self.resident
+    }
 }
 
 /// The amount taken at some moment.
@@ -139,17 +161,36 @@ impl Arena {
 
     /// The bytes that can still be taken from a zone: of each part, where it is that of subgroups.
     pub(crate) fn room(&self, zone: Zone) -> u32 {
+        let usage = self.usage(zone);
+        self.room_beside(zone, usage.now + usage.resident)
+    }
+
+    /// The bytes that resident regions can still have of a zone.
+    pub(crate) fn room_for_residents(&self, zone: Zone) -> u32 {
+        self.room_beside(zone, self.usage(zone).quads())
+    }
+
+    fn room_beside(&self, zone: Zone, used: u32) -> u32 {
         let total = self.limit.saturating_sub(self.own) / QUAD;
         let quads = match zone {
-            Zone::Workgroup => total
-                .saturating_sub(self.subgroup.most.saturating_mul(self.subgroups))
-                .saturating_sub(self.workgroup.now),
-            Zone::Subgroup => {
-                let parts = total.saturating_sub(self.workgroup.most);
-                parts.checked_div(self.subgroups).unwrap_or(0).saturating_sub(self.subgroup.now)
-            }
+            Zone::Workgroup => total.saturating_sub(self.subgroup.quads().saturating_mul(self.subgroups)),
+            Zone::Subgroup => total.saturating_sub(self.workgroup.quads()).checked_div(self.subgroups).unwrap_or(0),
         };
-        quads.saturating_mul(QUAD)
+        quads.saturating_sub(used).saturating_mul(QUAD)
+    }
+
+    fn usage(&self, zone: Zone) -> &Use {
+        match zone {
+            Zone::Workgroup => &self.workgroup,
+            Zone::Subgroup => &self.subgroup,
+        }
+    }
+
+    fn usage_mut(&mut self, zone: Zone) -> &mut Use {
+        match zone {
+            Zone::Workgroup => &mut self.workgroup,
+            Zone::Subgroup => &mut self.subgroup,
+        }
     }
 
     /// Takes a region. `at` is the instruction that needs it, and `what` what for.
@@ -159,13 +200,24 @@ impl Arena {
             return Err(self.too_large(at, what, zone, bytes, room));
         }
         let quads = bytes.div_ceil(QUAD);
-        let usage = match zone {
-            Zone::Workgroup => &mut self.workgroup,
-            Zone::Subgroup => &mut self.subgroup,
-        };
-        let region = Region { zone, at: usage.now, quads };
+        let usage = self.usage_mut(zone);
+        let region = Region { zone, at: usage.now, quads, resident: false };
         usage.now += quads;
         usage.most = usage.most.max(usage.now);
+        Ok(region)
+    }
+
+    /// Takes a region for good. It overlaps no other, whichever function takes that and whenever: functions that are
+    /// made before use what [`Arena::take`] gave them when they are called afterwards too.
+    pub(crate) fn take_resident(&mut self, at: InstRef, what: &str, zone: Zone, bytes: u32) -> Result<Region, Refusal> {
+        let room = self.room_for_residents(zone);
+        if bytes > room {
+            return Err(self.too_large(at, what, zone, bytes, room));
+        }
+        let quads = bytes.div_ceil(QUAD);
+        let usage = self.usage_mut(zone);
+        let region = Region { zone, at: usage.resident, quads, resident: true };
+        usage.resident += quads;
         Ok(region)
     }
 
@@ -212,16 +264,22 @@ impl Arena {
     /// The quad at which a region begins. `part` is the number of the invocation's subgroup in the workgroup; a region
     /// of the workgroup needs none.
     pub(crate) fn begin(&mut self, b: &mut FunctionBuilder<'_>, region: Region, part: Option<Index>) -> Index {
+        let mut at = Index::Const(region.at);
+        if region.resident {
+            let usage = self.usage_mut(region.zone);
+            let first = *usage.residents_at.get_or_insert_with(|| b.module.fresh_id());
+            at = b.add(Index::Value(first), at);
+        }
         let part = match (region.zone, part) {
             (Zone::Subgroup, Some(part)) => part,
             (Zone::Subgroup, None) => unreachable!("whoever takes a region of subgroups knows the subgroup"),
-            (Zone::Workgroup, _) => return Index::Const(region.at),
+            (Zone::Workgroup, _) => return at,
         };
         let length = *self.part_length.get_or_insert_with(|| b.module.fresh_id());
         let parts_at = *self.parts_at.get_or_insert_with(|| b.module.fresh_id());
         let offset = b.mul(part, Index::Value(length));
         let begin = b.add(offset, Index::Value(parts_at));
-        b.add(begin, Index::Const(region.at))
+        b.add(begin, at)
     }
 
     fn variable(&mut self, m: &mut Module) -> Id {
@@ -340,15 +398,20 @@ impl Arena {
 
     /// Makes the array as long as it has to be, if anything was taken. Answers its bytes.
     pub(crate) fn finish(&mut self, m: &mut Module, g: &mut Globals) -> u32 {
-        let parts = self.subgroup.most * self.subgroups;
-        let fill = [(self.part_length, self.subgroup.most), (self.parts_at, self.workgroup.most)];
+        let parts = self.subgroup.quads() * self.subgroups;
+        let fill = [
+            (self.part_length, self.subgroup.quads()),
+            (self.parts_at, self.workgroup.quads()),
+            (self.workgroup.residents_at, self.workgroup.most),
+            (self.subgroup.residents_at, self.subgroup.most),
+        ];
         for (id, value) in fill.into_iter().filter_map(|(id, value)| Some((id?, value))) {
             let ty = g.uint(m, 32);
             let r = m.add(Inst::new(Op::Constant, Some(ty), Some(id), [value.into()]));
             m.globals.push(r);
         }
         let Some(variable) = self.variable else { return 0 };
-        let quads = self.workgroup.most + parts;
+        let quads = self.workgroup.quads() + parts;
         let word = g.uint(m, 32);
         let quad = g.vector(m, word, 4);
         let array = g.array(m, quad, quads.max(1));

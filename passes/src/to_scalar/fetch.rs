@@ -213,7 +213,7 @@ impl Lower<'_, '_> {
     pub(super) fn fill(&mut self, plan: Plan, factor: Factor, source: &Source) -> Id {
         let at = plan.at[usize::from(!factor.is_a)];
         let place =
-            [1, factor.length, factor.lines, factor.piece, factor.pitch, factor.elem.ty.get(), at.at, plan.stages];
+            [1, factor.length, factor.lines, factor.piece, factor.pitch, factor.elem.ty.get(), at.key(), plan.stages];
         let key = self.load_key(factor, source, &place);
         self.function(key, &mut |this| {
             small_type(this.m, factor.mat.scalar);

@@ -137,7 +137,7 @@ impl Lower<'_, '_> {
             Source::Memory(access) => self.signature(access, Op::CooperativeMatrixLoadKHR),
             Source::Tensor(access) => (self.tensor_key(Op::CooperativeMatrixLoadTensorNV, access), access.args.clone()),
             Source::Resident(Resident { factor, at }) => {
-                let extra = [at.at, factor.pitch].map(Operand::Word).to_vec();
+                let extra = [at.key(), factor.pitch].map(Operand::Word).to_vec();
                 (Key { op: Op::Undef, types: vec![], extra }, vec![])
             }
         }

@@ -32,7 +32,7 @@ impl Lower<'_, '_> {
             return Ok(false);
         }
         let zone = self.zone(r, true)?;
-        let room = MOST_BYTES.min(self.arena.room(zone) / 2);
+        let room = MOST_BYTES.min(self.arena.room_for_residents(zone) / 2);
         let wide = Elem { scalar: float, ty: self.g.scalar(self.m, float) };
         let (tile, depth) = if is_a {
             (d.placement.rows, mat.placement.shape.cols)
@@ -54,13 +54,13 @@ impl Lower<'_, '_> {
         let Some(fetch) = self.fetch(factor, &source) else { unreachable!("it was asked whether it can wait") };
         let (mut key, args) = self.source_key(&source);
         let types: Vec<Id> = args.iter().filter_map(|a| self.m.type_of(*a)).collect();
-        let at = self.arena.take(r, "a factor of products", zone, factor.bytes())?;
+        let at = self.arena.take_resident(r, "a factor of products", zone, factor.bytes())?;
         let void = self.g.void(self.m);
         let done = self.m.fresh_id();
         let call = Inst::new(Op::Undef, Some(void), Some(done), []).at(origin);
         let Some(call) = insert_before(self.m, r, call) else { return Ok(false) };
         key.types.extend([ty, factor.elem.ty]);
-        key.extra.extend([at.at, factor.pitch].map(Operand::Word));
+        key.extra.extend([at.key(), factor.pitch].map(Operand::Word));
         key.op = Op::CopyMemory;
         // It is of floats: no signs matter.
         let mul = MulAdd { a: mat, b: mat, c: d, d, bits: Bits::None, pairs: false };

@@ -28,7 +28,7 @@ impl Lower<'_, '_> {
         let mut types = vec![plan.mul.d.ty, sums];
         for (factor, at) in [plan.a, plan.b].iter().zip(plan.at) {
             types.extend([factor.mat.ty, factor.elem.ty]);
-            let parts = [factor.piece, factor.length, factor.lines, factor.pitch, u32::from(factor.packed), at.at];
+            let parts = [factor.piece, factor.length, factor.lines, factor.pitch, u32::from(factor.packed), at.key()];
             extra.extend(parts.map(Operand::Word));
         }
         let key = Key { op: Op::CooperativeMatrixMulAddKHR, types, extra };
