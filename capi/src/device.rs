@@ -9,7 +9,7 @@ use std::ffi::{c_char, c_void};
 /// A device. It never changes, so any number of threads may use it. To be freed by `coopmat_device_free`.
 pub struct CoopmatDevice(pub(crate) Device);
 
-/// Whatever function of Vulkan.
+/// A function of Vulkan, of any signature.
 pub type CoopmatVoidFunction = Option<unsafe extern "system" fn()>;
 
 /// `vkGetInstanceProcAddr`: instance and name.

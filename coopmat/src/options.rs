@@ -32,7 +32,7 @@ pub enum Lanes {
     LocalIndex,
 }
 
-/// What an engine says of a pipeline.
+/// The engine's description of a pipeline.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PipelineOptions {
@@ -43,9 +43,9 @@ pub struct PipelineOptions {
     /// The subgroup size that the pipeline requires (`VkPipelineShaderStageRequiredSubgroupSizeCreateInfo`). Without it one is
     /// chosen: [`Requirements::subgroup_size`](crate::Requirements::subgroup_size).
     pub required_subgroup_size: Option<u32>,
-    /// What lowered words may contain.
+    /// The instructions that lowered words may contain.
     pub target: Target,
-    /// What an invocation's place in its subgroup is.
+    /// The source of an invocation's index in its subgroup.
     pub lanes: Lanes,
     /// True if a module that the device runs is lowered all the same.
     pub always_lower: bool,

@@ -110,7 +110,7 @@ pub struct Finding {
     pub rule: &'static str,
     /// The finding: lower case (letters of matrices excepted), no final period.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
     /// The instruction, by the offset of its first word.
     pub word: Option<u32>,

@@ -89,6 +89,33 @@ fn versions_agree() {
     }
 }
 
+/// Every heading of a version but the newest has a tag, where the checkout has tags, and a tag that is checked out is of
+/// the workspace's version.
+#[test]
+fn tags_agree_with_the_changelog() {
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git").args(arguments).current_dir(root()).output().expect("git runs");
+        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("names are UTF-8")
+    };
+    let version =
+        |tag: &str| tag.strip_prefix('v').unwrap_or_else(|| panic!("{tag} is not v and a version")).to_owned();
+    let tags: Vec<String> = git(&["tag", "--list", "v*"]).lines().map(version).collect();
+    let changelog = read("CHANGELOG.md");
+    let headings: Vec<&str> = changelog.lines().filter_map(|l| l.strip_prefix("## ")).collect();
+    for tag in &tags {
+        assert!(headings.contains(&tag.as_str()), "CHANGELOG.md has no heading for the tag v{tag}");
+    }
+    if let Some(oldest) = tags.iter().min_by_key(|tag| numbers(tag)) {
+        for heading in headings.iter().skip(1).filter(|h| numbers(h) >= numbers(oldest)) {
+            assert!(tags.iter().any(|tag| tag == heading), "version {heading} has no tag");
+        }
+    }
+    for tag in git(&["tag", "--points-at", "HEAD", "v*"]).lines().map(version) {
+        assert_eq!(headings.first(), Some(&tag.as_str()), "the tag v{tag} is checked out");
+    }
+}
+
 /// The C library names the facade by itself, since both are called coopmat.
 #[test]
 fn the_c_library_is_of_the_same_version() {

@@ -258,7 +258,7 @@ fn lower(device: &Device, active: &Active, source: &Source<'_>, options: Pipelin
     let work = move || {
         let outcome = match kept.prepared() {
             Ok(prepared) => Ok(prepared.for_pipeline(&target, &options)),
-            Err(error) => Err(format!("the words are no module: {error}")),
+            Err(error) => Err(format!("the words are not a module: {error}")),
         };
         if send.send(outcome).is_err() {
             // Nobody waits any more.

@@ -1,8 +1,8 @@
-//! Capabilities that others imply.
+//! Declares implied capabilities, and removes them at the end.
 //!
-//! What a capability implies a module need not declare: CooperativeMatrixNV implies Shader, and there are modules that declare the
-//! first alone. A pass that takes a capability away must not take that away with it, so all that is implied is declared before the
-//! matrices are looked at ([`run`]), and what is implied again or needed by nothing is taken back behind the last ([`take_back`]).
+//! A module need not declare a capability that another one implies: CooperativeMatrixNV implies Shader, and some modules declare
+//! only the first. A pass that removes a capability must keep those that it implied, so [`run`] declares all of them before the
+//! matrices are lowered, and [`take_back`] removes the ones that are implied again, or that nothing needs, after the last pass.
 
 use crate::Refusal;
 use crate::cleanup::remove_capability;

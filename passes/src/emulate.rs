@@ -139,7 +139,7 @@ struct Emulation {
     functions: FxHashMap<Key, Id>,
 }
 
-/// What an operation does with the values of a subgroup.
+/// An operation on the values of a subgroup.
 #[derive(Clone, Copy)]
 struct Reduction {
     what: GroupOp,

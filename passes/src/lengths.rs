@@ -158,7 +158,7 @@ fn compute(
             // The instruction gives no number with a sign.
             Some(Scalar::Int { width: 32, .. }) => add(m, Op::Bitcast, ty, vec![length.into()]),
             _ => {
-                let why = "a length that is no 32-bit integer";
+                let why = "a length that is not a 32-bit integer";
                 return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
             }
         }

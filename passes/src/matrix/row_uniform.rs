@@ -1,6 +1,6 @@
 //! Matrices whose rows hold one value each.
 //!
-//! What a reduction of rows gives is such a matrix, and so is what is computed element by element from nothing else:
+//! A reduction of rows gives such a matrix, and so does element-wise arithmetic on nothing but such matrices:
 //! attention keeps the maximum and the sum of every row that way. Of each row one element then stands for all, which is
 //! less to hold and to compute.
 

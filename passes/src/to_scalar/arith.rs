@@ -106,7 +106,7 @@ impl Lower<'_, '_> {
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         };
         let Some(from) = self.mat_of(value).filter(|f| f.scalar.width() == to.scalar.width()) else {
-            let why = "the operand is no matrix of the same component type";
+            let why = "the operand is not a matrix of the same component type";
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         };
         let transposed = self.takes_transposed(result) || turns;

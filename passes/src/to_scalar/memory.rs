@@ -183,7 +183,7 @@ impl Lower<'_, '_> {
         let access = Access { mat, place, row_major, stride, operands };
         let integer = |id: &Id| self.m.type_of(*id).and_then(|t| types::scalar(self.m, t)).is_some_and(Scalar::is_int);
         if !access.inputs().iter().all(integer) {
-            let why = "an index or the stride is no integer";
+            let why = "an index or the stride is not an integer";
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         }
         Ok(access)

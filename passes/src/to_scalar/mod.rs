@@ -339,7 +339,7 @@ impl Lower<'_, '_> {
                 let (ty, result, origin) = (inst.ty, inst.result, inst.origin);
                 let Some((ty, scalar)) = ty.and_then(|t| Some((t, types::scalar(self.m, t).filter(|s| s.is_int())?)))
                 else {
-                    let why = "a length that is no integer";
+                    let why = "a length that is not an integer";
                     return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
                 };
                 let len = self.g.constant_of(self.m, ty, scalar, u64::from(mat.placement.len()));

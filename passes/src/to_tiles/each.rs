@@ -78,7 +78,7 @@ impl Tiles<'_, '_> {
         };
         let (mat, parts) = self.tiles_of(b.module, r, value)?;
         let Some((ret, params)) = signature(b.module, function) else {
-            return malformed(r, "the callback is no function");
+            return malformed(r, "the callback is not a function");
         };
         let mut extras = Vec::new();
         for id in inst.ids_from(2) {
@@ -318,7 +318,7 @@ impl Tiles<'_, '_> {
         let Some(mat) = self.mat_of(b.module, matrix) else { return malformed(r, "coordinates of no matrix") };
         let component = match Type::of(b.module, ty) {
             Some(Type::Vector { elem, len: 2 }) => elem,
-            _ => return malformed(r, "coordinates that are no pair"),
+            _ => return malformed(r, "coordinates that are not a pair"),
         };
         if !self.analysis.native.coordinate && !counts(mat) {
             let why = format!("a matrix of {} can't hold the numbers of its rows and columns", mat.elem.scalar);

@@ -167,7 +167,7 @@ impl Tiles<'_, '_> {
 
     /// The tiles of a value.
     pub(super) fn tiles_of(&self, m: &Module, r: InstRef, value: Id) -> Result<(Mat, Parts), Refusal> {
-        let Some(mat) = self.mat_of(m, value) else { return malformed(r, format!("{value} is no matrix")) };
+        let Some(mat) = self.mat_of(m, value) else { return malformed(r, format!("{value} is not a matrix")) };
         if mat.is_kept() {
             return Ok((mat, vec![value]));
         }
@@ -207,7 +207,7 @@ impl Tiles<'_, '_> {
         let mat = inst.id(0).and_then(|t| self.analysis.mats.get(&t)).copied();
         let (Some(mat), Some(ty)) = (mat, inst.ty) else { return malformed(r, "a length of no matrix") };
         let Some(scalar) = types::scalar(b.module, ty).filter(|s| s.is_int()) else {
-            return malformed(r, "a length that is no integer");
+            return malformed(r, "a length that is not an integer");
         };
         let length = b.ids(Op::CooperativeMatrixLengthKHR, ty, &[mat.tile]);
         let tiles = b.globals.constant_of(b.module, ty, scalar, u64::from(mat.tiles()));

@@ -107,7 +107,7 @@ impl Tiles<'_, '_> {
         let integer =
             |id: &Id| b.module.type_of(*id).and_then(|t| types::scalar(b.module, t)).is_some_and(Scalar::is_int);
         if !place.indices.iter().chain(&place.component).chain([&stride]).all(integer) {
-            return malformed(r, "an index or the stride is no integer");
+            return malformed(r, "an index or the stride is not an integer");
         }
         Ok(Memory { pointer, place, row_major, layout, stride, operands: operands.to_vec() })
     }

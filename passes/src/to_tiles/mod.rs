@@ -618,7 +618,7 @@ impl Tiles<'_, '_> {
             for (value, block) in phi.from {
                 let tile = self.parts.get(&value).and_then(|(_, p)| p.get(phi.tile)).copied();
                 let Some(tile) = tile else {
-                    let why = "a value that comes into a phi is no matrix of its type";
+                    let why = "a value that comes into a phi is not a matrix of its type";
                     return Err(Refusal::new("refused-malformed", Some(phi.at), why, "see what coopcheck says"));
                 };
                 operands.extend([tile, last.get(&block).copied().unwrap_or(block)].map(Operand::Id));

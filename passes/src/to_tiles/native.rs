@@ -2,7 +2,7 @@
 //!
 //! With `--target ext`, and as far as the profile has the features, what a subgroup can do with its own tiles needs no
 //! shared memory: tiles are folded, called for and relabelled one by one, by the instructions that the whole matrix had.
-//! What crosses subgroups, and what must not see the padding of a tile, goes as with `--target khr`.
+//! Operations that cross subgroups, and those that must not see the padding of a tile, are lowered as with `--target khr`.
 
 use super::each::{Callback, is_guarded, places_wanted};
 use super::exchange::{Change, Move};

@@ -8,9 +8,9 @@
 //! each product       barrier; put what was fetched into the staging buffers; barrier; fetch the next, if there is one; multiply
 //! ```
 //!
-//! What the next product loads by is known ahead where it is plain arithmetic on the loop's phis and on what does not
-//! change in the loop: then that arithmetic is repeated with the values of the next round, and so is the condition of
-//! the loop's one exit, since nothing may be read that the program would not have read.
+//! The addresses of the next product's loads are known ahead where they are plain arithmetic on the loop's phis and on
+//! values that do not change in the loop. That arithmetic is repeated with the values of the next iteration, and so is
+//! the condition of the loop's one exit, since nothing may be read that the program would not have read.
 //!
 //! # What is asked of a loop
 //!
