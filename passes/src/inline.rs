@@ -242,5 +242,5 @@ pub(crate) fn remove(m: &mut Module, gone: &FxHashSet<Id>) {
         }
     }
     m.functions = kept;
-    ssa::forget_notes(m, &results);
+    ssa::remove_annotations(m, &results);
 }

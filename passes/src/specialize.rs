@@ -6,7 +6,7 @@
 //! can't be evaluated.
 
 use crate::fold;
-use crate::matrix::observe;
+use crate::matrix::observed_replication;
 use crate::pipeline::PassCx;
 use crate::{Lanes, Refusal, Target};
 use coop_ir::builder::literal_operands;
@@ -29,7 +29,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     let roots = roots(m, cx.options.lanes);
     // Where single elements of factors are looked at, lanes may have to hand them round.
-    let shares = cx.options.target != Target::Scalar || observe::looks_at_factors(m);
+    let shares = cx.options.target != Target::Scalar || observed_replication::accesses_factor_elements(m);
     let mut pass = Specialize { constants, frozen: FxHashSet::default() };
     for (at, id, what) in &roots {
         let (at, id) = (*at, *id);

@@ -37,7 +37,7 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     for f in 0..m.functions.len() {
         decided |= function(m, &mut g, &constants, f, &mut gone);
     }
-    ssa::forget_notes(m, &gone);
+    ssa::remove_annotations(m, &gone);
     if decided {
         cleanup::unused_functions(m);
         unused_shared_variables(m);
@@ -202,7 +202,7 @@ fn unused_shared_variables(m: &mut Module) {
     for r in m.globals_with(Op::EntryPoint).collect::<Vec<_>>() {
         m.inst_mut(r).operands.retain(|o| !matches!(o, Operand::Id(id) if gone.contains(id)));
     }
-    ssa::forget_notes(m, &gone);
+    ssa::remove_annotations(m, &gone);
     remove_globals(m, |m, r| m.inst(r).result.is_some_and(|id| gone.contains(&id)));
     debug_assert!(m.all().all(|r| {
         let mut any = false;

@@ -7,7 +7,7 @@ use coop_ir::{Id, Module, Op};
 
 /// Numbers put together, the first in the lowest bits, as a value of type `to`.
 pub(crate) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts: &[Id], to: Id) -> Id {
-    if let Some(whole) = taken_apart(b.module, parts, to) {
+    if let Some(whole) = original_value(b.module, parts, to) {
         return whole;
     }
     match parts {
@@ -29,7 +29,7 @@ pub(crate) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts:
 }
 
 /// Returns the value of type `to` that the numbers are all the parts of, in order, if there is one.
-fn taken_apart(m: &Module, parts: &[Id], to: Id) -> Option<Id> {
+fn original_value(m: &Module, parts: &[Id], to: Id) -> Option<Id> {
     let extracted = |(at, part): (usize, &Id)| {
         let inst = m.def_inst(*part).filter(|i| i.op == Op::CompositeExtract && i.operands.len() == 2)?;
         inst.id(0).filter(|_| inst.word(1) == u32::try_from(at).ok())

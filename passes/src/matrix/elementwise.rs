@@ -17,7 +17,7 @@ pub(crate) fn apply(b: &mut FunctionBuilder<'_>, op: Op, ty: Id, operands: &[Id]
         return difference;
     }
     let id = b.ids(op, ty, operands);
-    decorations::give(b.module, id, decorations);
+    decorations::add(b.module, id, decorations);
     id
 }
 

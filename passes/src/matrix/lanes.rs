@@ -7,7 +7,7 @@
 
 use crate::builtins::{Builtins, loaded_type};
 use crate::matrix::arena::{Arena, Region, Zone};
-use crate::matrix::placement::Line;
+use crate::matrix::placement::LaneRange;
 use crate::workgroup::Workgroup;
 use crate::{Lanes, Options, Refusal, kernel};
 use coop_device::SubgroupOperations;
@@ -125,7 +125,7 @@ impl LaneSource {
             let why = format!("{what} is about the subgroups of the device, not about lanes by local index");
             Err(Refusal::new("refused-lanes", Some(r), why, "lower for subgroups of the device: --lanes subgroup"))
         };
-        let untold = Untold::new(m);
+        let untold = UnsupportedBuiltIns::new(m);
         for r in m.functions.iter().flat_map(|f| f.insts()) {
             let i = m.inst(r);
             if works_on_subgroup(m, constants, i) {
@@ -161,7 +161,7 @@ impl LaneSource {
     }
 
     /// Returns true if the lanes of a line of a matrix are in one subgroup and can hand each other values.
-    pub(crate) fn can_shuffle(&self, line: Line, workgroup: bool) -> bool {
+    pub(crate) fn can_shuffle(&self, line: LaneRange, workgroup: bool) -> bool {
         let Some(size) = self.subgroup.filter(|_| self.can_shuffle) else { return false };
         (!workgroup || self.workgroup.has_full_subgroups(size)) && size.is_multiple_of(line.count * line.step)
     }
@@ -324,15 +324,15 @@ pub(crate) fn works_on_subgroup(m: &Module, constants: &Constants, inst: &Inst) 
 }
 
 /// Built-ins about subgroups that are not answered.
-struct Untold {
+struct UnsupportedBuiltIns {
     /// Masks, by variable.
     masks: FxHashMap<Id, BuiltIn>,
     /// Blocks that have such built-ins as members, by variable.
     blocks: FxHashMap<Id, BuiltIn>,
 }
 
-impl Untold {
-    fn new(m: &Module) -> Untold {
+impl UnsupportedBuiltIns {
+    fn new(m: &Module) -> UnsupportedBuiltIns {
         let decorations = Decorations::new(m);
         let all = |b: BuiltIn| decorations.with_built_in(b).map(move |id| (id, b)).collect::<Vec<_>>();
         let masks = MASKS.into_iter().flat_map(all).collect();
@@ -346,7 +346,7 @@ impl Untold {
             let i = m.inst(r);
             Some((i.result?, member(m.def_inst(i.ty?)?.id(1)?)?))
         };
-        Untold { masks, blocks: m.globals_with(Op::Variable).filter_map(block).collect() }
+        UnsupportedBuiltIns { masks, blocks: m.globals_with(Op::Variable).filter_map(block).collect() }
     }
 
     fn read_by(&self, inst: &Inst) -> Option<String> {

@@ -54,16 +54,16 @@ pub(crate) struct Shape {
 
 /// A matrix whose fragments are blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Holding {
+pub(crate) struct BlockedMatrix {
     /// The matrix.
     pub(crate) shape: Shape,
     /// True if no element is held by several lanes, whatever the use.
     pub(crate) once: bool,
 }
 
-impl From<Shape> for Holding {
-    fn from(shape: Shape) -> Holding {
-        Holding { shape, once: false }
+impl From<Shape> for BlockedMatrix {
+    fn from(shape: Shape) -> BlockedMatrix {
+        BlockedMatrix { shape, once: false }
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct ThreadGrid {
 
 /// Lanes in an aligned range.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Line {
+pub(crate) struct LaneRange {
     /// The number of lanes.
     pub(crate) count: u32,
     /// The distance of neighbors.
@@ -130,7 +130,7 @@ impl AxisSplit {
     }
 
     /// Pieces in turn.
-    pub(crate) fn dealt(extent: u32, groups: u32, piece: u32) -> AxisSplit {
+    pub(crate) fn block_cyclic(extent: u32, groups: u32, piece: u32) -> AxisSplit {
         AxisSplit { extent, groups, held: extent.div_ceil(groups.saturating_mul(piece)).max(1) * piece, piece }
     }
 
@@ -174,11 +174,11 @@ impl ThreadGrid {
 
     /// The lanes that hold a row (or else a column): `count` of them, a power of two, `step` apart, in an
     /// aligned range of `count * step` lanes. `None` where they stand otherwise.
-    pub(crate) fn line(self, by_row: bool) -> Option<Line> {
+    pub(crate) fn line(self, by_row: bool) -> Option<LaneRange> {
         let (down, right) = self.block;
         let (count, step, whole) =
             if by_row { (self.cols, 1, right == self.cols) } else { (self.rows, right, down == self.rows) };
-        (whole && step.is_power_of_two() && count.is_power_of_two()).then_some(Line { count, step })
+        (whole && step.is_power_of_two() && count.is_power_of_two()).then_some(LaneRange { count, step })
     }
 
     /// The row and the column of a lane.
@@ -196,8 +196,8 @@ impl ThreadGrid {
     }
 
     /// The placement of a matrix in blocks, split in both directions where each element is held once.
-    pub(crate) fn held(self, holding: Holding) -> Placement {
-        let Holding { shape, once } = holding;
+    pub(crate) fn held(self, holding: BlockedMatrix) -> Placement {
+        let BlockedMatrix { shape, once } = holding;
         let split_as = if once { Shape { use_: Use::Accumulator, ..shape } } else { shape };
         Placement { shape, ..self.placement(split_as) }
     }
@@ -277,7 +277,8 @@ pub(crate) fn spread_within(lanes: u32, shape: Shape, order: MajorOrder, piece: 
         (least..=(span / piece).min(most)).rev().find(divides).unwrap_or(least)
     };
     let line_groups = lanes / along_groups;
-    let (in_line, lines) = (AxisSplit::dealt(length, along_groups, piece), AxisSplit::dealt(lines, line_groups, 1));
+    let (in_line, lines) =
+        (AxisSplit::block_cyclic(length, along_groups, piece), AxisSplit::block_cyclic(lines, line_groups, 1));
     match order {
         MajorOrder::Row => {
             Placement { shape, grid: ThreadGrid::new(line_groups, along_groups), rows: lines, cols: in_line }
@@ -304,7 +305,7 @@ pub(crate) fn tile(lanes: u32, shape: Shape, (row_piece, col_piece): (u32, u32),
         let split = |extent: u32, groups: u32, piece: u32| {
             let fits = |p: &u32| extent.is_multiple_of(groups.saturating_mul(*p));
             let piece = [piece, piece / 2, piece / 4, 1].into_iter().find(|p| *p > 0 && fits(p)).unwrap_or(1);
-            AxisSplit::dealt(extent, groups, piece)
+            AxisSplit::block_cyclic(extent, groups, piece)
         };
         let (rows, cols) = (split(shape.rows, grid.rows, row_piece), split(shape.cols, grid.cols, col_piece));
         Placement { shape, grid, rows, cols }
@@ -343,12 +344,12 @@ impl Run {
 
 /// The grid of `lanes` lanes for these matrices that holds the fewest elements and copies, among those in which what is to be held
 /// once is and every run fits; if there is none, the best of all grids.
-pub(crate) fn choose<H: Copy + Into<Holding>>(lanes: u32, matrices: &[H], runs: &[Run]) -> ThreadGrid {
+pub(crate) fn choose<H: Copy + Into<BlockedMatrix>>(lanes: u32, matrices: &[H], runs: &[Run]) -> ThreadGrid {
     let lanes = lanes.max(1);
     let grids = (1..=lanes).filter(|r| lanes.is_multiple_of(*r)).map(|rows| ThreadGrid::new(rows, lanes / rows));
     let cost = |grid: &ThreadGrid| -> (usize, usize, u64, u32) {
         let unfit = runs.iter().filter(|r| !r.fits(grid.placement(r.shape))).count();
-        let placement = |h: Holding| grid.held(h);
+        let placement = |h: BlockedMatrix| grid.held(h);
         let held = || matrices.iter().map(|h| (*h).into());
         let twice = held().filter(|h| h.once).map(placement).filter(|p| p.pads()).count();
         let sum: u64 = held()
@@ -464,7 +465,7 @@ mod tests {
         for grid in [ThreadGrid::new(16, 8), ThreadGrid::new(16, 16), ThreadGrid::new(4, 8), ThreadGrid::down(8, 4)] {
             for grid in [grid, grid.in_blocks(), grid.in_rows()] {
                 for by_row in [true, false] {
-                    let Some(Line { count, step }) = grid.line(by_row) else { continue };
+                    let Some(LaneRange { count, step }) = grid.line(by_row) else { continue };
                     for lane in 0..grid.lanes() {
                         let of = |lane: u32| {
                             let (row, col) = grid.position(lane);
@@ -476,8 +477,8 @@ mod tests {
                 }
             }
         }
-        assert_eq!(ThreadGrid::new(16, 8).in_blocks().line(true), Some(Line { count: 8, step: 1 }));
-        assert_eq!(ThreadGrid::new(16, 16).in_rows().line(true), Some(Line { count: 16, step: 1 }));
+        assert_eq!(ThreadGrid::new(16, 8).in_blocks().line(true), Some(LaneRange { count: 8, step: 1 }));
+        assert_eq!(ThreadGrid::new(16, 16).in_rows().line(true), Some(LaneRange { count: 16, step: 1 }));
         assert_eq!(ThreadGrid::new(16, 16).in_blocks().line(true), None);
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn given(inst: &Inst, matrices: Vec<Id>) -> Option<Vec<Id>> {
 }
 
 /// Returns whether a callback for each element looks at the row, and at the column.
-pub(crate) fn takes_place(m: &Module, function: Id) -> [bool; 2] {
+pub(crate) fn uses_position(m: &Module, function: Id) -> [bool; 2] {
     let Some(f) = m.functions.iter().find(|f| m.inst(f.def).result == Some(function)) else { return [true; 2] };
     let params = params(m, f);
     [0, 1].map(|n| params.get(n).is_none_or(|id| f.insts().any(|r| m.inst(r).ids().any(|o| o == *id))))

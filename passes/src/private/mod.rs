@@ -63,7 +63,7 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     for f in 0..m.functions.len() {
         library(m, f);
         for _ in 0..rounds {
-            if !round(m, &mut g, &layout, f) {
+            if !split_variables(m, &mut g, &layout, f) {
                 break;
             }
             counting_pointers::run(m, &mut g, f);
@@ -101,14 +101,14 @@ fn be_optimised(m: &mut Module) {
 }
 
 /// Splits the variables of a function that can be split. Returns true if there were any.
-fn round(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize) -> bool {
+fn split_variables(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize) -> bool {
     let mut left = FxHashSet::default();
     let (walk, cut) = loop {
         let walk = pointer_uses::walk(m, layout, f, &left);
         if walk.variables.iter().all(|v| left.contains(&v.id)) {
             return false;
         }
-        match pieces::cut(m, layout, &walk, &left) {
+        match pieces::split(m, layout, &walk, &left) {
             Ok(cut) => break (walk, cut),
             Err(variable) => {
                 left.insert(variable);

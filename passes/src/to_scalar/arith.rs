@@ -9,9 +9,9 @@
 //! width of the result, and SaturatingAccumulation saturates the last addition, in the signedness that the Result
 //! bit gives.
 
-use super::array::{Array, Sink, slot, unroll, visit};
-use super::exchange::Move;
-use super::row_uniform::standing;
+use super::array::{Array, ArrayBuilder, slot, unroll, visit};
+use super::exchange::Conversion;
+use super::row_uniform::representative;
 use super::{Key, Lower, Mat};
 use crate::decorations::Decorated;
 use crate::matrix::bits::small_type;
@@ -50,7 +50,7 @@ impl Lower<'_, '_> {
             if transposed || from.placement != mat.placement {
                 let decorations = self.decorated.get(&id).cloned().unwrap_or_default();
                 let truncates = self.truncates(op, mat);
-                let how = Move { from: *from, to: mat, transposed, op: Some((op, decorations)), truncates };
+                let how = Conversion { from: *from, to: mat, transposed, op: Some((op, decorations)), truncates };
                 return self.transfer(r, &how, *value);
             }
         }
@@ -110,7 +110,7 @@ impl Lower<'_, '_> {
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         };
         let transposed = self.takes_transposed(result) || turns;
-        self.transfer(r, &Move { from, to, transposed, op: None, truncates: false }, value)
+        self.transfer(r, &Conversion { from, to, transposed, op: None, truncates: false }, value)
     }
 
     /// Returns true if an id is decorated with CooperativeMatrixTransposeEXT; the decoration is taken off.
@@ -146,7 +146,7 @@ impl Lower<'_, '_> {
         let Some(first) = insert_before(self.m, r, place) else {
             unreachable!("a product that is being lowered is in a block")
         };
-        let how = Move { from: mat, to: held, transposed: false, op: None, truncates: false };
+        let how = Conversion { from: mat, to: held, transposed: false, op: None, truncates: false };
         self.transfer(first, &how, value).map_err(|refusal| {
             // What the place is for is the product.
             let reason = refusal.reason.replacen(&Op::Undef.to_string(), &op.to_string(), 1);
@@ -239,7 +239,7 @@ fn elementwise_body(
         for (value, array, row_uniform) in &arrays {
             operands.push(match array {
                 Some(array) => {
-                    let at = standing(b, *row_uniform, mat, i, at);
+                    let at = representative(b, *row_uniform, mat, i, at);
                     array.get(b, at)
                 }
                 None => *value,
@@ -247,7 +247,7 @@ fn elementwise_body(
         }
         if truncates { truncated(b, mat.elem, operands[0]) } else { apply(b, op, mat.elem, &operands, decorations) }
     };
-    let mut sink = Sink::new(b, mat, !unrolled);
+    let mut sink = ArrayBuilder::new(b, mat, !unrolled);
     if result_is_row_uniform {
         sink.rows(b, mat, how, &mut |b, i, at| each(b, i, at));
     } else {

@@ -88,29 +88,29 @@ pub(super) fn slot(b: &mut FunctionBuilder<'_>, array: Id, elem: Id, at: Index) 
 
 /// An array that is being made: put together at the end when the indices are known and each comes once, else in a
 /// variable.
-pub(super) struct Sink {
+pub(super) struct ArrayBuilder {
     ty: Id,
     elem: Id,
     parts: Vec<Option<Id>>,
     variable: Option<Id>,
 }
 
-impl Sink {
-    pub(super) fn new(b: &mut FunctionBuilder<'_>, mat: Mat, dynamic: bool) -> Sink {
-        Sink::of(b, mat.ty, mat.elem, mat.placement.len(), dynamic)
+impl ArrayBuilder {
+    pub(super) fn new(b: &mut FunctionBuilder<'_>, mat: Mat, dynamic: bool) -> ArrayBuilder {
+        ArrayBuilder::of(b, mat.ty, mat.elem, mat.placement.len(), dynamic)
     }
 
     /// Any array of type `ty`.
-    pub(super) fn of(b: &mut FunctionBuilder<'_>, ty: Id, elem: Id, len: u32, dynamic: bool) -> Sink {
+    pub(super) fn of(b: &mut FunctionBuilder<'_>, ty: Id, elem: Id, len: u32, dynamic: bool) -> ArrayBuilder {
         let variable = dynamic.then(|| b.variable(ty));
-        Sink { ty, elem, parts: vec![None; if dynamic { 0 } else { len as usize }], variable }
+        ArrayBuilder { ty, elem, parts: vec![None; if dynamic { 0 } else { len as usize }], variable }
     }
 
     /// In a variable, with a value to begin with.
-    pub(super) fn with(b: &mut FunctionBuilder<'_>, mat: Mat, value: Id) -> Sink {
+    pub(super) fn with(b: &mut FunctionBuilder<'_>, mat: Mat, value: Id) -> ArrayBuilder {
         let variable = b.variable(mat.ty);
         b.effect(Op::Store, [variable.into(), value.into()]);
-        Sink { ty: mat.ty, elem: mat.elem, parts: Vec::new(), variable: Some(variable) }
+        ArrayBuilder { ty: mat.ty, elem: mat.elem, parts: Vec::new(), variable: Some(variable) }
     }
 
     pub(super) fn set(&mut self, b: &mut FunctionBuilder<'_>, at: Index, value: Id) {

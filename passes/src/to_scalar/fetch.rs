@@ -5,10 +5,10 @@
 //! many pieces for that is brought by a loop.
 
 use super::arith::MulAdd;
-use super::factor::{Factor, Staged};
+use super::exchange_buffer::where_;
 use super::memory::{Arg, Visit};
 use super::product::{Plan, Source};
-use super::stage::where_;
+use super::staged_factor::{Factor, StagedFactor};
 use super::{Key, Lower};
 use crate::matrix::arena::{Arena, words_of};
 use crate::matrix::bits::small_type;
@@ -18,7 +18,7 @@ use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, Op, Operand};
 
 /// More pieces become a loop.
-const MOST_ROUNDS: u32 = 8;
+const MOST_PIECES: u32 = 8;
 
 /// A function that loads the pieces of a slice that a lane brings.
 #[derive(Clone, Copy)]
@@ -27,12 +27,12 @@ pub(super) struct Fetch {
     pub(super) function: Id,
     /// The type of its result: an array of words, vectors of words, or elements.
     pub(super) ret: Id,
-    rounds: Rounds,
+    rounds: LanePieces,
 }
 
 /// The pieces that a lane brings.
 #[derive(Clone, Copy)]
-struct Rounds {
+struct LanePieces {
     count: u32,
     /// An entry of the array: some words, or an element.
     kept: Id,
@@ -52,14 +52,14 @@ struct Piece {
 
 impl Factor {
     /// The pieces that a lane brings: pairs of them where lines come two by two.
-    fn rounds(&self) -> u32 {
+    fn piece_count(&self) -> u32 {
         let thick = if self.pairs { 2 } else { 1 };
         (self.length / self.piece * self.lines / thick).div_ceil(self.mat.placement.grid.lanes()) * thick
     }
 
     /// Returns true if the pieces of a lane can wait in registers.
     pub(super) fn can_wait(&self) -> bool {
-        self.rounds() <= MOST_ROUNDS
+        self.piece_count() <= MOST_PIECES
     }
 
     /// Piece `t` of a lane.
@@ -134,7 +134,7 @@ impl Lower<'_, '_> {
         if !factor.can_wait() {
             return None;
         }
-        let count = factor.rounds();
+        let count = factor.piece_count();
         let bits = factor.piece * factor.mat.scalar.width();
         let words = if bits < 32 { 0 } else { (bits / 32).min(4) };
         let entries = (bits / 32).checked_div(words).unwrap_or(factor.piece);
@@ -145,7 +145,7 @@ impl Lower<'_, '_> {
             n => self.g.vector(self.m, word, n),
         };
         let ret = self.g.array(self.m, kept, count * entries);
-        let rounds = Rounds { count, kept, words, entries };
+        let rounds = LanePieces { count, kept, words, entries };
         let key = self.load_key(factor, source, &[0, factor.length, factor.lines, factor.piece]);
         let function = self.function(key, &mut |this| this.make_fetch(factor, source, ret, rounds));
         Some(Fetch { function, ret, rounds })
@@ -170,7 +170,7 @@ impl Lower<'_, '_> {
         (types, inputs)
     }
 
-    fn make_fetch(&mut self, factor: Factor, source: &Source, ret: Id, rounds: Rounds) -> Id {
+    fn make_fetch(&mut self, factor: Factor, source: &Source, ret: Id, rounds: LanePieces) -> Id {
         small_type(self.m, factor.mat.scalar);
         let (types, inputs) = self.load_types(source);
         let label = format!("coop_fetch_{}", factor.mat.label());
@@ -230,7 +230,7 @@ impl Lower<'_, '_> {
             let b = &mut f;
             let lane = this.lanes.lane(b, factor.mat.workgroup);
             let begin = this.lanes.begin(b, &mut this.arena, at);
-            let mut to = Staged { factor, begin };
+            let mut to = StagedFactor { factor, begin };
             if plan.stages > 1 {
                 let stage = Index::Value(b.param(k + 1));
                 to = to.stage(b, stage);
@@ -266,13 +266,13 @@ pub(super) fn fetched(
     b: &mut FunctionBuilder<'_>,
     arena: &mut Arena,
     fetch: &Fetch,
-    to: &Staged,
+    to: &StagedFactor,
     mul: MulAdd,
     lane: Index,
     value: Id,
 ) {
     let factor = to.factor;
-    let Rounds { count, kept, words, entries } = fetch.rounds;
+    let LanePieces { count, kept, words, entries } = fetch.rounds;
     // What a lane has of piece `t`: words, or elements.
     let parts = |b: &mut FunctionBuilder<'_>, t: u32| {
         let mut parts = Vec::new();

@@ -9,8 +9,8 @@ use super::arith::HALF;
 use crate::Refusal;
 use crate::matrix::callback::may_write;
 use crate::matrix::logical::{Logical, logical};
-use crate::matrix::placement::{Holding, MajorOrder, Run, Shape, ThreadGrid, Use, choose, spread_within, tile};
-use crate::matrix::{lanes, observe};
+use crate::matrix::placement::{BlockedMatrix, MajorOrder, Run, Shape, ThreadGrid, Use, choose, spread_within, tile};
+use crate::matrix::{lanes, observed_replication};
 use coop_ir::constant::Constants;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Scalar};
@@ -24,7 +24,7 @@ pub(super) fn collect(
 ) -> Result<FxHashMap<Id, Mat>, Refusal> {
     let found = logical(m, constants)?;
     let uses: FxHashMap<Id, Use> = found.iter().map(|l| (l.ty.id, l.shape.use_)).collect();
-    let observed = observe::observed(m, &uses).types;
+    let observed = observed_replication::observed(m, &uses).types;
     let mut mats = FxHashMap::default();
     let directions = Directions::new(m, constants, &found);
     for scope in [false, true] {
@@ -33,11 +33,11 @@ pub(super) fn collect(
         let count = lanes.count(scope).ok_or_else(|| lanes.unknown(Some(first.at), scope))?;
         let by_id: FxHashMap<Id, (Scalar, Shape)> = of_scope.iter().map(|l| (l.ty.id, (l.scalar, l.shape))).collect();
         let runs = runs(m, constants, &by_id);
-        let held = |shape: Shape, ty: Id| Holding { shape, once: observed.contains(&ty) };
+        let held = |shape: Shape, ty: Id| BlockedMatrix { shape, once: observed.contains(&ty) };
         let grid = if scope {
             ThreadGrid::new(count, 1)
         } else {
-            let holdings: Vec<Holding> = of_scope.iter().map(|l| held(l.shape, l.ty.id)).collect();
+            let holdings: Vec<BlockedMatrix> = of_scope.iter().map(|l| held(l.shape, l.ty.id)).collect();
             choose(count, &holdings, &runs)
         };
         let pieces = Pieces::new(m, &by_id, &runs, &directions);

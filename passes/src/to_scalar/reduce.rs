@@ -4,16 +4,16 @@
 //! their folds by shuffles, half of the line those of the other, and nothing goes through shared memory. Else it goes as
 //! in [`super::exchange`]: one lane of each line folds what the others wrote, and all that hold a part of the line read that.
 
-use super::array::{Array, Sink, unroll_much, visit};
-use super::exchange::Passage;
-use super::stage::{Loose, where_};
+use super::array::{Array, ArrayBuilder, unroll_much, visit};
+use super::exchange::StagedTransfer;
+use super::exchange_buffer::{ElementBuffer, where_};
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Region, Zone};
 use crate::matrix::bits::{gather, small_type, spread};
 use crate::matrix::lanes::LaneSource;
-use crate::matrix::placement::{AxisSplit, Line};
-use crate::matrix::position::{At, LanePosition, both};
+use crate::matrix::placement::{AxisSplit, LaneRange};
+use crate::matrix::position::{ElementPosition, LanePosition, both};
 use crate::matrix::row_uniform::{Combine, combine as what};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::hash::FxHashMap;
@@ -158,7 +158,7 @@ impl Reduction {
         let b = &mut f;
         let (arena, sources) = (&mut this.arena, &mut this.lanes);
         let begin = sources.begin(b, arena, region);
-        let loose = Loose::new(b, begin, from.element());
+        let loose = ElementBuffer::new(b, begin, from.element());
         let lane = sources.lane(b, from.workgroup);
         let (source, target) =
             (LanePosition::of_lane(b, from.placement, lane), LanePosition::of_lane(b, to.placement, lane));
@@ -205,7 +205,7 @@ impl Reduction {
                 let real =
                     (!extent.is_multiple_of(count)).then(|| b.compare(Op::ULessThan, line, Index::Const(extent)));
                 where_(b, real, &mut |b| {
-                    let total = self.fold_places(b, arena, &loose, line, parts, extent);
+                    let total = self.fold_strided(b, arena, &loose, line, parts, extent);
                     loose.put(b, arena, line, total);
                 });
             });
@@ -214,7 +214,7 @@ impl Reduction {
         // A line of the result is a line of the source: read once, and given to all its elements.
         let split = if by_row { to.placement.rows } else { to.placement.cols };
         let how = unroll_much(to.placement.len());
-        let mut sink = Sink::new(b, to, how != Unroll::Now);
+        let mut sink = ArrayBuilder::new(b, to, how != Unroll::Now);
         if how == Unroll::Now {
             let mut totals = Vec::new();
             for i in 0..split.held {
@@ -239,7 +239,7 @@ impl Reduction {
 
     /// The lanes that have parts of a line, where they can fold them without shared memory: nothing is held twice, and no
     /// lane is without a part.
-    fn line(&self, lanes: &LaneSource) -> Option<Line> {
+    fn line(&self, lanes: &LaneSource) -> Option<LaneRange> {
         let Mat { placement, workgroup, scalar, .. } = self.from;
         let line = placement.grid.line(self.mask == ROW)?;
         let fits = !placement.copies() && scalar.width() <= 32 && lanes.can_shuffle(line, workgroup);
@@ -254,7 +254,7 @@ impl Reduction {
     }
 
     /// The reduction of lines that lanes have of both matrices, without shared memory.
-    fn in_lanes(self, this: &mut Lower<'_, '_>, lines: Lines, line: Option<Line>) -> Id {
+    fn in_lanes(self, this: &mut Lower<'_, '_>, lines: Lines, line: Option<LaneRange>) -> Id {
         let (from, to) = (self.from, self.to);
         let label = self.label(if lines.by_row { "row" } else { "column" });
         let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, to.ty, &[from.ty]);
@@ -264,7 +264,7 @@ impl Reduction {
         let value = b.param(0);
         let how = unroll_much(from.placement.len().max(to.placement.len()));
         let array = Array::new(b, from, value, how != Unroll::Now);
-        let mut sink = Sink::new(b, to, how != Unroll::Now);
+        let mut sink = ArrayBuilder::new(b, to, how != Unroll::Now);
         let lanes = &mut this.lanes;
         let mut fold = |b: &mut FunctionBuilder<'_>, i: Index| {
             let sum = self.fold_line(b, lines, &source, &array, i, how);
@@ -294,7 +294,7 @@ impl Reduction {
         &self,
         b: &mut FunctionBuilder<'_>,
         lanes: &mut LaneSource,
-        line: Line,
+        line: LaneRange,
         lane: Index,
         mut sum: Id,
     ) -> Id {
@@ -332,7 +332,7 @@ impl Reduction {
     fn total(
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        loose: &Loose,
+        loose: &ElementBuffer,
         lines: Lines,
         target: &LanePosition,
         line: Index,
@@ -387,11 +387,11 @@ impl Reduction {
     }
 
     /// The fold of `count` places, `step` apart.
-    fn fold_places(
+    fn fold_strided(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        loose: &Loose,
+        loose: &ElementBuffer,
         begin: Index,
         count: u32,
         step: u32,
@@ -434,7 +434,7 @@ impl Reduction {
         let b = &mut f;
         let (arena, sources) = (&mut this.arena, &mut this.lanes);
         let begin = sources.begin(b, arena, region);
-        let loose = Loose::new(b, begin, from.element());
+        let loose = ElementBuffer::new(b, begin, from.element());
         let lane = sources.lane(b, from.workgroup);
         let source = LanePosition::of_lane(b, from.placement, lane);
         let value = b.param(0);
@@ -459,7 +459,7 @@ impl Reduction {
                     return;
                 }
                 let value = array.get(b, at);
-                let At { real, .. } = source.place(b, i, j);
+                let ElementPosition { real, .. } = source.place(b, i, j);
                 // In a loop the first one comes by again.
                 let other = match at {
                     Index::Const(_) => None,
@@ -488,13 +488,13 @@ impl Reduction {
                 let begin = b.mul(mine, Index::Const(chunk));
                 let whole = b.compare(Op::ULessThan, mine, Index::Const(chunks - u32::from(last < chunk)));
                 b.when(whole, &mut |b| {
-                    let total = self.fold_places(b, arena, &loose, begin, chunk, 1);
+                    let total = self.fold_strided(b, arena, &loose, begin, chunk, 1);
                     loose.put(b, arena, begin, total);
                 });
                 if last < chunk {
                     let rest = b.compare(Op::IEqual, mine, Index::Const(chunks - 1));
                     b.when(rest, &mut |b| {
-                        let total = self.fold_places(b, arena, &loose, begin, last, 1);
+                        let total = self.fold_strided(b, arena, &loose, begin, last, 1);
                         loose.put(b, arena, begin, total);
                     });
                 }
@@ -502,12 +502,12 @@ impl Reduction {
             arena.barrier(b, zone);
         }
         let total = if chunks > 1 {
-            self.fold_places(b, arena, &loose, Index::Const(0), chunks, chunk)
+            self.fold_strided(b, arena, &loose, Index::Const(0), chunks, chunk)
         } else {
-            self.fold_places(b, arena, &loose, Index::Const(0), parts, 1)
+            self.fold_strided(b, arena, &loose, Index::Const(0), parts, 1)
         };
         let how = unroll_much(to.placement.len());
-        let mut sink = Sink::new(b, to, how != Unroll::Now);
+        let mut sink = ArrayBuilder::new(b, to, how != Unroll::Now);
         visit(b, to.placement, how, &mut |b, _, _, at| sink.set(b, at, total));
         let result = sink.finish(b);
         Ok(f.finish(Some(result)))
@@ -516,7 +516,7 @@ impl Reduction {
     /// Every element becomes the fold of four neighbours.
     fn quarters(self, this: &mut Lower<'_, '_>, r: InstRef) -> Result<Id, Refusal> {
         let (from, to, label) = (self.from, self.to, self.label("2x2"));
-        let way = Passage { label: &label, from, to, elem: from.element(), step: 2 };
+        let way = StagedTransfer { label: &label, from, to, elem: from.element(), step: 2 };
         let cols = from.placement.shape.cols;
         this.pass(r, &way, &|_, value| value, &|row, col| (row.times(2), col.times(2)), &|b, arena, loose, corner| {
             let mut sum = loose.get(b, arena, corner);
@@ -537,7 +537,7 @@ impl Lines {
         b: &mut FunctionBuilder<'_>,
         lane_position: &LanePosition,
         i: Index,
-    ) -> (crate::matrix::linear::Lin, Option<Id>) {
+    ) -> (crate::matrix::affine::Affine, Option<Id>) {
         if self.by_row { lane_position.row(b, i) } else { lane_position.col(b, i) }
     }
 
@@ -547,7 +547,7 @@ impl Lines {
         b: &mut FunctionBuilder<'_>,
         lane_position: &LanePosition,
         j: Index,
-    ) -> (crate::matrix::linear::Lin, Option<Id>) {
+    ) -> (crate::matrix::affine::Affine, Option<Id>) {
         if self.by_row { lane_position.col(b, j) } else { lane_position.row(b, j) }
     }
 }

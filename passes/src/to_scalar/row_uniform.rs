@@ -6,7 +6,7 @@
 
 use super::Mat;
 use crate::matrix::callback::has_effects;
-use crate::matrix::row_uniform::{find, given, takes_place};
+use crate::matrix::row_uniform::{find, given, uses_position};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Id, Inst, Module, Op};
@@ -20,7 +20,7 @@ pub(super) fn row_uniform_values(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHas
         match inst.op {
             Op::CooperativeMatrixPerElementOpNV => {
                 let function = inst.id(1)?;
-                (!has_effects(m, function) && !takes_place(m, function)[1]).then_some(matrices)
+                (!has_effects(m, function) && !uses_position(m, function)[1]).then_some(matrices)
             }
             op if op.is_elementwise() => {
                 let same = |id: &Id| mat_of(*id).is_some_and(|from| from.placement == mat.placement);
@@ -33,6 +33,6 @@ pub(super) fn row_uniform_values(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHas
 
 /// The element of a lane that stands for its element `at`, in row `i` as it counts: of a matrix whose rows are alike the
 /// first of the row.
-pub(super) fn standing(b: &mut FunctionBuilder<'_>, row_uniform: bool, mat: Mat, i: Index, at: Index) -> Index {
+pub(super) fn representative(b: &mut FunctionBuilder<'_>, row_uniform: bool, mat: Mat, i: Index, at: Index) -> Index {
     if row_uniform { b.mul(i, Index::Const(mat.placement.cols.held)) } else { at }
 }

@@ -1,7 +1,7 @@
 //! Instructions of a function, one after the other: each is kept, or becomes one for each tile.
 
 use super::shape::Mat;
-use super::{Parts, Phi, Tiles};
+use super::{Phi, TileIds, Tiles};
 use crate::Refusal;
 use crate::decorations;
 use crate::matrix::address::narrow;
@@ -53,7 +53,7 @@ pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refu
 }
 
 /// Where a chain of indices goes through a matrix: how many indices come before, and the matrix.
-type Through = Option<(usize, Mat)>;
+type MatrixStep = Option<(usize, Mat)>;
 
 impl Tiles<'_, '_> {
     /// Returns true if an instruction has to do with a matrix that becomes an array.
@@ -166,7 +166,7 @@ impl Tiles<'_, '_> {
     }
 
     /// The tiles of a value.
-    pub(super) fn tiles_of(&self, m: &Module, r: InstRef, value: Id) -> Result<(Mat, Parts), Refusal> {
+    pub(super) fn tiles_of(&self, m: &Module, r: InstRef, value: Id) -> Result<(Mat, TileIds), Refusal> {
         let Some(mat) = self.mat_of(m, value) else { return malformed(r, format!("{value} is not a matrix")) };
         if mat.is_kept() {
             return Ok((mat, vec![value]));
@@ -197,7 +197,7 @@ impl Tiles<'_, '_> {
     }
 
     /// Says what the tiles of the result are.
-    pub(super) fn define(&mut self, inst: &Inst, mat: Mat, parts: Parts) {
+    pub(super) fn define(&mut self, inst: &Inst, mat: Mat, parts: TileIds) {
         if let Some(id) = inst.result.filter(|_| !mat.is_kept()) {
             self.parts.insert(id, (mat, parts));
         }
@@ -216,7 +216,7 @@ impl Tiles<'_, '_> {
     }
 
     /// The matrix that a chain of accesses steps into, if there is one.
-    fn chain_through(&self, m: &Module, inst: &Inst) -> Through {
+    fn chain_through(&self, m: &Module, inst: &Inst) -> MatrixStep {
         let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(inst.id(0)?)?)? else { return None };
         let first = if inst.op.is_element_chain() { 2 } else { 1 };
         let mut ty = pointee;
@@ -235,7 +235,7 @@ impl Tiles<'_, '_> {
     }
 
     /// The same for the literal indices of an extraction or insertion.
-    fn literals_through(&self, m: &Module, inst: &Inst) -> Through {
+    fn literals_through(&self, m: &Module, inst: &Inst) -> MatrixStep {
         let first = if inst.op == Op::CompositeInsert { 2 } else { 1 };
         let composite = inst.id(first - 1)?;
         let mut ty = self.mat_of(m, composite).map(|mat| mat.ty).or_else(|| m.type_of(composite))?;
@@ -339,7 +339,7 @@ impl Tiles<'_, '_> {
     fn load(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
         let Some(pointer) = inst.id(0) else { return malformed(r, "a load from nowhere") };
         let mut slot = Slot::new(r);
-        let mut parts = Parts::new();
+        let mut parts = TileIds::new();
         for t in 0..mat.tiles() {
             let from = self.tile_of_variable(b, r, pointer, mat, t)?;
             let operands = [Operand::Id(from)].into_iter().chain(inst.operands.iter().skip(1).copied());
@@ -365,7 +365,7 @@ impl Tiles<'_, '_> {
     fn phi(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
         let from: Vec<(Id, Id)> = inst.incoming().collect();
         let mut slot = Slot::new(r);
-        let mut parts = Parts::new();
+        let mut parts = TileIds::new();
         let row_uniform = self.is_row_uniform(inst.result);
         for tile in 0..mat.tiles() as usize {
             let column = tile % mat.cols() as usize;
@@ -409,7 +409,7 @@ impl Tiles<'_, '_> {
         b.other(&mut fork);
         let from = b.join(fork);
         let row_uniform = self.is_row_uniform(inst.result);
-        let (mut slot, mut parts) = (Slot::new(r), Parts::new());
+        let (mut slot, mut parts) = (Slot::new(r), TileIds::new());
         for (at, (yes, no)) in yes.into_iter().zip(no).enumerate() {
             let column = mat.map_or(0, |mat| at % mat.cols() as usize);
             let part = match parts.get(at - column).filter(|_| row_uniform && column > 0) {
@@ -426,7 +426,7 @@ impl Tiles<'_, '_> {
 
     /// An instruction that works on each tile by itself.
     fn each(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
-        let mut arguments: Vec<(Operand, Option<Parts>)> = Vec::new();
+        let mut arguments: Vec<(Operand, Option<TileIds>)> = Vec::new();
         for o in &inst.operands {
             let id = o.id().filter(|id| self.mat_of(b.module, *id).is_some());
             let Some(id) = id else {
@@ -454,13 +454,13 @@ impl Tiles<'_, '_> {
         }
         let decorations = inst.result.and_then(|id| self.analysis.decorated.get(&id)).cloned().unwrap_or_default();
         let mut slot = Slot::new(r);
-        let mut parts = Parts::new();
+        let mut parts = TileIds::new();
         // Tiles that are the same may stand at several places.
         let mut made: FxHashMap<Vec<Operand>, Id> = FxHashMap::default();
         let row_uniform = self.is_row_uniform(inst.result);
         for tile in 0..mat.tiles() as usize {
             let at = if row_uniform { tile - tile % mat.cols() as usize } else { tile };
-            let operand = |(o, parts): &(Operand, Option<Parts>)| match parts {
+            let operand = |(o, parts): &(Operand, Option<TileIds>)| match parts {
                 Some(parts) => Operand::Id(parts[at]),
                 None => *o,
             };
@@ -471,7 +471,7 @@ impl Tiles<'_, '_> {
             }
             let id = slot.op(b, inst.op, mat.tile, operands.iter().copied());
             made.insert(operands, id);
-            decorations::give(b.module, id, &decorations);
+            decorations::add(b.module, id, &decorations);
             parts.push(id);
         }
         self.define(inst, mat, parts);

@@ -8,9 +8,9 @@ use super::inst::{Slot, malformed};
 use super::shape::Mat;
 use crate::Refusal;
 use crate::matrix::address::narrow;
-use crate::matrix::linear::Lin;
+use crate::matrix::affine::Affine;
 use crate::matrix::placement::{AxisSplit, Placement};
-use crate::matrix::pointer::{Place, place, steppable};
+use crate::matrix::pointer::{MemoryLocation, place, steppable};
 use crate::matrix::position::LanePosition;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::spv::{MemoryAccess, StorageClass};
@@ -20,7 +20,7 @@ use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 /// Memory that a matrix is loaded from or stored to.
 pub(super) struct Memory {
     pointer: Id,
-    place: Place,
+    place: MemoryLocation,
     row_major: bool,
     pub(super) layout: Id,
     pub(super) stride: Id,
@@ -31,8 +31,8 @@ pub(super) struct Memory {
 #[derive(Clone)]
 pub(super) struct TilePosition {
     pub(super) index: usize,
-    pub(super) row: Lin,
-    pub(super) col: Lin,
+    pub(super) row: Affine,
+    pub(super) col: Affine,
     /// Holds where the tile is not beyond the matrix; `None` where it never is.
     pub(super) inside: Option<Id>,
 }
@@ -117,7 +117,7 @@ impl Tiles<'_, '_> {
     pub(super) fn tile_positions(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Vec<TilePosition> {
         let (group_row, group_col) = self.function.group.unwrap_or((Index::Const(0), Index::Const(0)));
         let Placement { rows, cols, .. } = mat.placement;
-        let mut along = |split: AxisSplit, group: Index, tile: u32| -> Vec<(Lin, Option<Id>)> {
+        let mut along = |split: AxisSplit, group: Index, tile: u32| -> Vec<(Affine, Option<Id>)> {
             let positions = (0..split.held).map(|i| split.position(b, group, Index::Const(i)));
             positions.map(|(begin, inside)| (begin.times(tile), inside)).collect()
         };
@@ -169,7 +169,7 @@ impl Tiles<'_, '_> {
             Index::Const(s) => line.clone().times(s),
             stride => {
                 let line = line.emit(b);
-                Lin::scaled(b.mul(line, stride), 1)
+                Affine::scaled(b.mul(line, stride), 1)
             }
         };
         let pointer = step(b, memory, &offset.plus(&units), &known);
@@ -214,7 +214,7 @@ pub(super) fn both(b: &mut FunctionBuilder<'_>, x: Option<Id>, y: Option<Id>) ->
 }
 
 /// The pointer that is `units` units behind that of `memory`.
-fn step(b: &mut FunctionBuilder<'_>, memory: &Memory, units: &Lin, known: &dyn Fn(Id) -> Option<u64>) -> Id {
+fn step(b: &mut FunctionBuilder<'_>, memory: &Memory, units: &Affine, known: &dyn Fn(Id) -> Option<u64>) -> Id {
     let place = &memory.place;
     let ty = b.module.type_of(memory.pointer).unwrap_or_else(|| unreachable!("place() found its type"));
     let mut indices = place.indices.clone();
@@ -222,7 +222,7 @@ fn step(b: &mut FunctionBuilder<'_>, memory: &Memory, units: &Lin, known: &dyn F
     if let (Some(component), Some(last)) = (place.component, last) {
         // Units are the numbers of a vector here: counted from the start of the first vector.
         let component = narrow(b, component, known);
-        let total = units.clone().plus(&Lin::scaled(component, 1));
+        let total = units.clone().plus(&Affine::scaled(component, 1));
         let (vectors, number) = total.div_rem(b, place.lanes);
         let vector = add(b, last, &vectors, known);
         let number = b.index(number);
@@ -246,12 +246,12 @@ fn step(b: &mut FunctionBuilder<'_>, memory: &Memory, units: &Lin, known: &dyn F
 }
 
 /// `index + lin`, in the width of the index.
-fn add(b: &mut FunctionBuilder<'_>, index: Id, lin: &Lin, known: &dyn Fn(Id) -> Option<u64>) -> Id {
+fn add(b: &mut FunctionBuilder<'_>, index: Id, lin: &Affine, known: &dyn Fn(Id) -> Option<u64>) -> Id {
     let wide =
         b.module.type_of(index).filter(|t| matches!(types::scalar(b.module, *t), Some(Scalar::Int { width: 64, .. })));
     let Some(ty) = wide else {
         let index = narrow(b, index, known);
-        let sum = Lin::scaled(index, 1).plus(lin).emit(b);
+        let sum = Affine::scaled(index, 1).plus(lin).emit(b);
         return b.index(sum);
     };
     let offset = lin.emit(b);

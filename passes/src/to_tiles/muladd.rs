@@ -8,8 +8,8 @@
 //! Saturation belongs to the last addition alone. Where the device does that itself and one product is all there is, it
 //! does; else the products are summed from zero without it, and C is added element by element.
 
-use super::exchange::{Change, Move};
-use super::fused::{Factor, Slices};
+use super::exchange::{Change, Conversion};
+use super::fused_loads::{Factor, Slices};
 use super::inst::{Slot, malformed};
 use super::padding::ends_inside;
 use super::shape::{Mat, has_product, products};
@@ -48,7 +48,7 @@ impl Tiles<'_, '_> {
         let (c, c_parts) = self.tiles_of(b.module, r, z)?;
         check(r, [a, bm, c, d])?;
         let mark = self.arena.mark();
-        let cleared = [self.cleared(b, r, (x, a))?, self.cleared(b, r, (y, bm))?];
+        let cleared = [self.masked_factor(b, r, (x, a))?, self.masked_factor(b, r, (y, bm))?];
         let mut slices = self.slices(b, r, (x, a), (y, bm))?;
         for (factor, parts) in [&mut slices.left, &mut slices.right].into_iter().zip(cleared) {
             if let Some(parts) = parts {
@@ -79,9 +79,9 @@ impl Tiles<'_, '_> {
         let product = Product { r, slices: &slices, mats: [a, bm, d], ty, bits: plain, row_uniform };
         // Up to so many products of tiles stand in a row. Small tiles mean many, and a device that is no faster for it.
         let most = if d.tile_rows * d.tile_cols * a.tile_cols < 2048 { 8 } else { 64 };
-        let written_out = slices.steps * d.tiles() <= most || !slices.rolls();
+        let written_out = slices.steps * d.tiles() <= most || !slices.can_loop();
         for first in (0..steps).step_by(slices.steps as usize) {
-            self.bring(b, r, &slices, (a, bm), first);
+            self.stage_slice(b, r, &slices, (a, bm), first);
             if written_out {
                 for k in 0..slices.steps {
                     let last = first + k + 1 == steps && !add_last && wide.is_none();
@@ -119,7 +119,7 @@ impl Tiles<'_, '_> {
     }
 
     /// A factor whose tiles may hold something beyond the end of K, without that.
-    fn cleared(
+    fn masked_factor(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
@@ -131,7 +131,7 @@ impl Tiles<'_, '_> {
         let (_, parts) = self.tiles_of(b.module, r, id)?;
         let mut slot = Slot::new(r);
         slot.skip();
-        let how = Move { from: mat, to: mat, transposed: false, change: Change::None };
+        let how = Conversion { from: mat, to: mat, transposed: false, change: Change::None };
         self.exchange(b, r, &mut slot, how, parts).map(Some)
     }
 

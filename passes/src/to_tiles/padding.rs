@@ -5,7 +5,7 @@
 //! that the module writes fill whole tiles: they are found here, and products take them through shared memory first, where
 //! what is beyond is cleared.
 
-use super::each::is_guarded;
+use super::per_element::is_guarded;
 use super::shape::Mat;
 use crate::matrix::placement::Use;
 use coop_ir::constant::Constants;

@@ -252,7 +252,7 @@ impl<'a> Choice<'a> {
             let remedy = "lower to scalar code (--target scalar, or auto)";
             return Err(Refusal::new("refused-device-types", self.products.first().map(|p| p.at), why, remedy));
         }
-        self.rest(&mut shapes)?;
+        self.choose_remaining(&mut shapes)?;
         Ok(shapes)
     }
 
@@ -279,7 +279,7 @@ impl<'a> Choice<'a> {
     }
 
     /// Types that no product decides: like those that they meet, else the best of the list.
-    fn rest(&self, shapes: &mut Shapes) -> Result<(), Refusal> {
+    fn choose_remaining(&self, shapes: &mut Shapes) -> Result<(), Refusal> {
         let mut open: Vec<Id> = self.by_id.keys().copied().filter(|t| !shapes.contains_key(t)).collect();
         open.sort_unstable();
         while !open.is_empty() {

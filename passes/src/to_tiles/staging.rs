@@ -6,9 +6,9 @@
 //! lines are a whole number of quads apart. Invocations write whole *units*: a quad of elements where pieces need no
 //! padding, else a word.
 
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, Elem, QUAD, Region, Zone, words_of};
 use crate::matrix::bits::{gather, small_type, spread};
-use crate::matrix::linear::Lin;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Op, Operand};
@@ -77,7 +77,7 @@ impl Layout {
     }
 
     /// The quad at which a tile begins, counted from the first of the staging buffer. Row and column are those of a tile.
-    fn quad(&self, row: &Lin, col: &Lin) -> Lin {
+    fn quad(&self, row: &Affine, col: &Affine) -> Affine {
         let (line, at) = if self.down { (col, row) } else { (row, col) };
         let line = line.clone().times(self.pitch);
         let along = if self.is_dense() {
@@ -90,7 +90,7 @@ impl Layout {
 
     /// The units that an invocation visits, if they are at most `most` and as many for all: line, first element, first
     /// word of the array.
-    pub(super) fn places(
+    pub(super) fn unit_positions(
         &self,
         b: &mut FunctionBuilder<'_>,
         begin: Index,
@@ -171,7 +171,7 @@ impl StagingBuffer {
         arena: &mut Arena,
         begin: Index,
         tile: Id,
-        (row, col): (&Lin, &Lin),
+        (row, col): (&Affine, &Affine),
     ) {
         let pointer = self.pointer(b, arena, begin, row, col);
         let (layout, stride) = (b.u32(u32::from(self.layout.down)), self.stride(b, arena));
@@ -186,7 +186,7 @@ impl StagingBuffer {
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         begin: Index,
-        (row, col): (&Lin, &Lin),
+        (row, col): (&Affine, &Affine),
     ) -> Vec<Operand> {
         let pointer = self.pointer(b, arena, begin, row, col);
         let (layout, stride) = (b.u32(u32::from(self.layout.down)), self.stride(b, arena));
@@ -201,17 +201,17 @@ impl StagingBuffer {
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         begin: Index,
-        (line, at): (u32, &Lin),
+        (line, at): (u32, &Affine),
         down: bool,
     ) -> Vec<Operand> {
-        let pointer = self.pointer(b, arena, begin, &Lin::constant(line), at);
+        let pointer = self.pointer(b, arena, begin, &Affine::constant(line), at);
         let (layout, stride) = (b.u32(u32::from(down)), b.u32(0));
         let operands = arena.access_operands();
         [pointer, layout, stride].map(Operand::Id).into_iter().chain(operands).collect()
     }
 
-    fn pointer(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, begin: Index, row: &Lin, col: &Lin) -> Id {
-        let quad = Lin::scaled(begin, 1).plus(&self.layout.quad(row, col)).emit(b);
+    fn pointer(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, begin: Index, row: &Affine, col: &Affine) -> Id {
+        let quad = Affine::scaled(begin, 1).plus(&self.layout.quad(row, col)).emit(b);
         arena.matrix_pointer(b, quad, self.layout.elem)
     }
 
@@ -222,7 +222,7 @@ impl StagingBuffer {
 
     /// Visits the units of the staging buffer, one in `step` of them from `first` on: line, first element, first word of the
     /// array.
-    pub(super) fn sweep(
+    pub(super) fn for_each_unit(
         &self,
         b: &mut FunctionBuilder<'_>,
         begin: Index,

@@ -8,10 +8,10 @@ use super::inst::{Slot, malformed};
 use super::memory::{TilePosition, both};
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
-use super::{Parts, Tiles};
+use super::{TileIds, Tiles};
 use crate::Refusal;
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, QUAD, Zone};
-use crate::matrix::linear::Lin;
 use crate::matrix::placement::Placement;
 use crate::tensor::{Access, Loaded, Visit};
 use coop_ir::builder::{FunctionBuilder, Index};
@@ -52,7 +52,7 @@ pub(super) struct Batch {
 }
 
 /// Tiles with the operands of plain loads of them.
-type Plain = Vec<(TilePosition, Vec<Operand>)>;
+type DirectTiles = Vec<(TilePosition, Vec<Operand>)>;
 
 impl Batches {
     pub(super) fn of(&self, mat: Mat) -> Vec<Batch> {
@@ -68,11 +68,11 @@ impl Batches {
 
 impl Batch {
     /// The tiles: index among those of the subgroup, row and column in the staging buffer.
-    pub(super) fn tiles(self, mat: Mat) -> Vec<(usize, Lin, Lin)> {
+    pub(super) fn tiles(self, mat: Mat) -> Vec<(usize, Affine, Affine)> {
         let mut out = Vec::new();
         for i in 0..self.rows {
             for j in 0..self.cols {
-                let (row, col) = (Lin::constant(i * mat.tile_rows), Lin::constant(j * mat.tile_cols));
+                let (row, col) = (Affine::constant(i * mat.tile_rows), Affine::constant(j * mat.tile_cols));
                 out.push((mat.at(self.row + i, self.col + j), row, col));
             }
         }
@@ -156,7 +156,7 @@ impl Tiles<'_, '_> {
         begin: Index,
         mat: Mat,
         batch: Batch,
-        parts: &mut Parts,
+        parts: &mut TileIds,
     ) {
         for (index, row, col) in batch.tiles(mat) {
             let operands = staging.load_operands(b, &mut self.arena, begin, (&row, &col));
@@ -172,7 +172,7 @@ impl Tiles<'_, '_> {
         begin: Index,
         mat: Mat,
         batch: Batch,
-        parts: &Parts,
+        parts: &TileIds,
     ) {
         for (index, row, col) in batch.tiles(mat) {
             staging.put(b, &mut self.arena, begin, parts[index], (&row, &col));
@@ -193,7 +193,7 @@ impl Tiles<'_, '_> {
             self.define(inst, mat, parts);
             return Ok(());
         };
-        let load = |b: &mut FunctionBuilder<'_>, slot: &mut Slot| -> Parts {
+        let load = |b: &mut FunctionBuilder<'_>, slot: &mut Slot| -> TileIds {
             let mut parts = vec![mat.tile; mat.tiles() as usize];
             for (position, operands) in &tiles {
                 let operands = operands.iter().copied();
@@ -221,7 +221,7 @@ impl Tiles<'_, '_> {
 
     /// Returns whether an access can go tile by tile after all: then each tile with the operands of a plain load, and
     /// what tells that they can't be used, if that is not sure. That is the same for all invocations of the scope.
-    fn plain(&self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat) -> Option<(Plain, Option<Id>)> {
+    fn plain(&self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat) -> Option<(DirectTiles, Option<Id>)> {
         if mat.has_partial_tiles() {
             return None;
         }
@@ -257,7 +257,7 @@ impl Tiles<'_, '_> {
         access: &Access,
         mat: Mat,
         slot: &mut Slot,
-    ) -> Result<Parts, Refusal> {
+    ) -> Result<TileIds, Refusal> {
         let old = if access.clips { Some(self.tiles_of(b.module, r, access.object)?.1) } else { None };
         let mark = self.arena.mark();
         let batches = self.batches(b, r, mat, access.runs_down, 1)?;
@@ -301,7 +301,7 @@ impl Tiles<'_, '_> {
         Ok(())
     }
 
-    fn store_plain(&self, b: &mut FunctionBuilder<'_>, mat: Mat, tiles: &Plain, parts: &Parts) {
+    fn store_plain(&self, b: &mut FunctionBuilder<'_>, mat: Mat, tiles: &DirectTiles, parts: &TileIds) {
         let owner = self.owner(b, mat);
         for (position, operands) in tiles {
             let mut operands = operands.clone();
@@ -324,12 +324,12 @@ impl Tiles<'_, '_> {
         r: InstRef,
         access: &Access,
         mat: Mat,
-        parts: &Parts,
+        parts: &TileIds,
     ) -> Result<(), Refusal> {
         let mark = self.arena.mark();
         let batches = self.batches(b, r, mat, access.runs_down, 1)?;
         let staging = batches.staging;
-        let function = self.drain(b, access, mat, staging);
+        let function = self.tensor_store_function(b, access, mat, staging);
         let subgroup = self.subgroup(b);
         let begin = staging.begin(b, &mut self.arena, subgroup);
         let owner = self.owner(b, mat);
@@ -395,7 +395,8 @@ impl Tiles<'_, '_> {
                 }
             };
             let most = if access.decodes() { WRITTEN_OUT / 2 } else { WRITTEN_OUT };
-            let places = if staging.is_shared() { staging.layout.places(f, begin, (lane, size), most) } else { None };
+            let places =
+                if staging.is_shared() { staging.layout.unit_positions(f, begin, (lane, size), most) } else { None };
             match places {
                 // All at once, so that many loads are on their way together.
                 Some(places) => {
@@ -407,7 +408,7 @@ impl Tiles<'_, '_> {
                         staging.store_unit(f, arena, word, &values);
                     }
                 }
-                None => staging.sweep(f, begin, (lane, size), &mut |f, line, at, word| {
+                None => staging.for_each_unit(f, begin, (lane, size), &mut |f, line, at, word| {
                     let values = unit(f, arena, line, at, word);
                     staging.store_unit(f, arena, word, &values);
                 }),
@@ -416,12 +417,18 @@ impl Tiles<'_, '_> {
     }
 
     /// The function that does a tensor store with what is in a subgroup's staging buffer.
-    fn drain(&mut self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, staging: StagingBuffer) -> Id {
+    fn tensor_store_function(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        access: &Access,
+        mat: Mat,
+        staging: StagingBuffer,
+    ) -> Id {
         self.element_function(b, access, mat, staging, &mut |this, f, row0, col0| {
             let mut visit = access.begin(f, 0);
             let guard = Guard::new(mat, staging);
             let (arena, begin, lane, size) = this.lanes_of(f, staging);
-            staging.sweep(f, begin, (lane, size), &mut |f, line, at, word| {
+            staging.for_each_unit(f, begin, (lane, size), &mut |f, line, at, word| {
                 let (row, col) = staging.row_col(line, at);
                 let (row, col) = (f.add(row0, row), f.add(col0, col));
                 match guard.unit(f, row, col) {

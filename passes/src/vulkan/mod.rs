@@ -241,7 +241,7 @@ struct Kernel<'a> {
 impl Kernel<'_> {
     fn run(&mut self) -> Result<(), Refusal> {
         self.look();
-        self.places()?;
+        self.find_targets()?;
         let insts: Vec<InstRef> =
             self.m.functions[self.f].blocks.iter().flat_map(|b| b.insts.iter().copied()).collect();
         for r in insts {

@@ -101,7 +101,7 @@ fn drop_unused(m: &mut Module, conversions: &FxHashSet<Id>) {
             m.functions[f].blocks[b].insts = insts;
         }
     }
-    ssa::forget_notes(m, &gone);
+    ssa::remove_annotations(m, &gone);
     // Pointers to matrices before the matrices.
     for op in [Op::TypePointer, Op::TypeCooperativeMatrixKHR] {
         let users = Users::new(m);
@@ -112,6 +112,6 @@ fn drop_unused(m: &mut Module, conversions: &FxHashSet<Id>) {
         let all = m.globals_with(op).filter_map(|r| m.inst(r).result).filter(of_matrices);
         let unused: FxHashSet<Id> = all.filter(|id| users.beyond_notes(m, *id).next().is_none()).collect();
         remove_globals(m, |m, r| m.inst(r).result.is_some_and(|id| unused.contains(&id)));
-        ssa::forget_notes(m, &unused);
+        ssa::remove_annotations(m, &unused);
     }
 }

@@ -1,10 +1,10 @@
 //! A factor of a product in shared memory: how it lies there, and code that writes and reads it.
 
 use super::arith::MulAdd;
-use super::{Mat, stage};
+use super::{Mat, exchange_buffer};
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, Elem, words_of};
 use crate::matrix::bits::{gather, part, spread};
-use crate::matrix::linear::Lin;
 use crate::matrix::placement::{MajorOrder, whole_pieces};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::hash::FxHashMap;
@@ -72,7 +72,7 @@ impl Factor {
             // What is read together: a block of k, or a piece of the lane's rows or columns.
             let read = if along_memory { piece } else { piece.min(tile_piece) };
             let packed = read * bits >= 32;
-            let words = length.saturating_mul(stage::words(elem.scalar));
+            let words = length.saturating_mul(exchange_buffer::words(elem.scalar));
             let quads = if packed { length.saturating_mul(bits).div_ceil(QUAD_BITS) } else { words.div_ceil(4) };
             (along_memory, packed, piece, lines, if along_memory { quads | 1 } else { quads })
         };
@@ -186,27 +186,27 @@ impl Factor {
 
 /// A factor while code is made.
 #[derive(Clone, Copy)]
-pub(super) struct Staged {
+pub(super) struct StagedFactor {
     pub(super) factor: Factor,
     /// The quad at which it begins.
     pub(super) begin: Index,
 }
 
-impl Staged {
+impl StagedFactor {
     /// The same in stage `n`.
-    pub(super) fn stage(&self, b: &mut FunctionBuilder<'_>, n: Index) -> Staged {
+    pub(super) fn stage(&self, b: &mut FunctionBuilder<'_>, n: Index) -> StagedFactor {
         if self.factor.resident {
             return *self;
         }
         let skipped = b.mul(n, Index::Const(self.factor.quads()));
-        Staged { begin: b.add(self.begin, skipped), ..*self }
+        StagedFactor { begin: b.add(self.begin, skipped), ..*self }
     }
 
     /// The same from `k` on, if all of it is there.
-    pub(super) fn from(&self, b: &mut FunctionBuilder<'_>, k: Option<Index>) -> Staged {
+    pub(super) fn from(&self, b: &mut FunctionBuilder<'_>, k: Option<Index>) -> StagedFactor {
         let Some(k) = k.filter(|_| self.factor.resident) else { return *self };
         let skipped = b.mul(k, Index::Const(self.factor.pitch));
-        Staged { begin: b.add(self.begin, skipped), ..*self }
+        StagedFactor { begin: b.add(self.begin, skipped), ..*self }
     }
 
     fn line(&self, b: &mut FunctionBuilder<'_>, line: Index) -> Index {
@@ -221,7 +221,7 @@ impl Staged {
             let quad = self.line(b, line);
             for (n, value) in (0..).zip(values) {
                 let place = b.add(at, Index::Const(n));
-                stage::Loose::new(b, quad, elem).put(b, arena, place, *value);
+                exchange_buffer::ElementBuffer::new(b, quad, elem).put(b, arena, place, *value);
             }
             return;
         }
@@ -231,7 +231,7 @@ impl Staged {
 
     /// Writes four neighbours across the lines of a factor that is turned: from line `line` of memory on, which is a
     /// multiple of four, their elements `at`.
-    pub(super) fn put_across(
+    pub(super) fn put_transposed(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
@@ -275,7 +275,7 @@ impl Staged {
         }
     }
 
-    /// As [`Staged::put`], for elements that are words already, as they are to be in shared memory.
+    /// As [`StagedFactor::put`], for elements that are words already, as they are to be in shared memory.
     pub(super) fn put_words(
         &self,
         b: &mut FunctionBuilder<'_>,
@@ -325,17 +325,17 @@ impl Staged {
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         mul: MulAdd,
-        line: &Lin,
-        at: &Lin,
+        line: &Affine,
+        at: &Affine,
         count: u32,
-        known: &mut FxHashMap<Lin, Index>,
+        known: &mut FxHashMap<Affine, Index>,
     ) -> Vec<Id> {
         let scalar = self.factor.elem.scalar;
         let each = QUAD_BITS / scalar.width();
         if self.factor.packed && count.is_multiple_of(each) {
             let (quads, _) = at.div_rem(b, each);
-            let sum = line.clone().times(self.factor.pitch).plus(&Lin::scaled(self.begin, 1)).plus(&quads);
-            let (sum, constant) = sum.apart();
+            let sum = line.clone().times(self.factor.pitch).plus(&Affine::scaled(self.begin, 1)).plus(&quads);
+            let (sum, constant) = sum.split_constant();
             let base = match known.get(&sum) {
                 Some(base) => *base,
                 None => {
@@ -355,7 +355,7 @@ impl Staged {
         let (line, at) = (line.emit(b), at.emit(b));
         let quad = self.line(b, line);
         if !self.factor.packed {
-            let loose = stage::Loose::new(b, quad, self.factor.elem);
+            let loose = exchange_buffer::ElementBuffer::new(b, quad, self.factor.elem);
             return (0..count)
                 .map(|n| {
                     let place = b.add(at, Index::Const(n));
@@ -391,7 +391,7 @@ impl Staged {
         let Elem { scalar, ty } = self.factor.elem;
         let bits = scalar.width();
         if !self.factor.packed || bits >= 32 {
-            let (line, at) = (Lin::scaled(line, 1), Lin::scaled(at, 1));
+            let (line, at) = (Affine::scaled(line, 1), Affine::scaled(at, 1));
             return self.get(b, arena, mul, &line, &at, 1, &mut FxHashMap::default()).remove(0);
         }
         let quad = self.line(b, line);

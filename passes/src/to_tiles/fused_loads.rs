@@ -14,9 +14,9 @@ use super::memory::{Memory, TilePosition};
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use crate::Refusal;
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{QUAD, Zone};
 use crate::matrix::callback::has_effects;
-use crate::matrix::linear::Lin;
 use crate::matrix::placement::Use;
 use crate::tensor::Access;
 use coop_ir::builder::{FunctionBuilder, Index};
@@ -115,7 +115,7 @@ pub(super) fn uses(m: &Module) -> FxHashMap<Id, u32> {
 
 impl Slices {
     /// Returns true if tiles can be loaded at a step that is not known.
-    pub(super) fn rolls(&self) -> bool {
+    pub(super) fn can_loop(&self) -> bool {
         [&self.left, &self.right].iter().all(|f| !matches!(f, Factor::Held(_)))
     }
 }
@@ -185,7 +185,7 @@ impl Tiles<'_, '_> {
     }
 
     /// Brings the slice of K that begins with step `first` into the staging buffers.
-    pub(super) fn bring(
+    pub(super) fn stage_slice(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
@@ -235,14 +235,14 @@ impl Tiles<'_, '_> {
             },
             Factor::StagingBuffer { staging, .. } => {
                 let position = self.position(b, mat, line);
-                let along = Lin::scaled(k, step);
+                let along = Affine::scaled(k, step);
                 let begin = staging.begin(b, &mut self.arena, Index::Const(0));
                 let place = if left { (&position, &along) } else { (&along, &position) };
                 let operands = staging.load_operands(b, &mut self.arena, begin, place);
                 Ok(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands))
             }
             Factor::Memory(memory) => {
-                let along = Lin::scaled(k, step).plus(&Lin::constant(first * step));
+                let along = Affine::scaled(k, step).plus(&Affine::constant(first * step));
                 let position = self.position(b, mat, line);
                 let (row, col) = if left { (position, along) } else { (along, position) };
                 let position = TilePosition { index: 0, row, col, inside: None };
@@ -254,7 +254,7 @@ impl Tiles<'_, '_> {
     }
 
     /// The row of A (the column of B) at which a line of tiles of the subgroup begins.
-    fn position(&self, b: &mut FunctionBuilder<'_>, mat: Mat, line: u32) -> Lin {
+    fn position(&self, b: &mut FunctionBuilder<'_>, mat: Mat, line: u32) -> Affine {
         let (row, col) = self.function.group.unwrap_or((Index::Const(0), Index::Const(0)));
         let (split, group, tile) = match mat.shape.use_ {
             Use::A => (mat.placement.rows, row, mat.tile_rows),
@@ -266,7 +266,7 @@ impl Tiles<'_, '_> {
     /// Forgets names of loads that are no more.
     pub(super) fn forget_deferred(&self, m: &mut Module) {
         let gone: FxHashSet<Id> = self.gone.iter().copied().collect();
-        crate::ssa::forget_notes(m, &gone);
+        crate::ssa::remove_annotations(m, &gone);
     }
 }
 

@@ -1,12 +1,12 @@
 //! Tensor loads and stores: each lane for the elements that it holds, in runs of neighbours where it holds those.
 
-use super::array::{Array, Sink, unroll_much};
-use super::stage::where_;
+use super::array::{Array, ArrayBuilder, unroll_much};
+use super::exchange_buffer::where_;
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::bits::small_type;
 use crate::matrix::placement::{AxisSplit, whole_pieces};
-use crate::matrix::position::{At, LanePosition, both};
+use crate::matrix::position::{ElementPosition, LanePosition, both};
 use crate::tensor::Access;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op};
@@ -57,9 +57,9 @@ impl Lower<'_, '_> {
             Array::new(b, mat, object, how != Unroll::Now)
         });
         let mut visit = access.begin(b, 0);
-        let mut sink = Sink::new(b, mat, how != Unroll::Now);
+        let mut sink = ArrayBuilder::new(b, mat, how != Unroll::Now);
         each_run(b, access, mat, how, &mut |b, places, i, j| {
-            let At { row, col, .. } = lane_position.place(b, i, j);
+            let ElementPosition { row, col, .. } = lane_position.place(b, i, j);
             let (row, col) = (row.emit(b), col.emit(b));
             let loaded = match places {
                 [_] => vec![visit.load(b, row, col)],
@@ -96,7 +96,7 @@ impl Lower<'_, '_> {
         let first = lane_position.first(b);
         where_(b, first, &mut |b| {
             each_run(b, access, mat, how, &mut |b, places, i, j| {
-                let At { row, col, real } = lane_position.place(b, i, j);
+                let ElementPosition { row, col, real } = lane_position.place(b, i, j);
                 let real = both(b, real, None);
                 where_(b, real, &mut |b| {
                     let (row, col) = (row.emit(b), col.emit(b));

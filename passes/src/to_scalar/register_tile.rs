@@ -1,12 +1,12 @@
 //! Register tiles: what a lane multiplies between two barriers, a slice of both factors out of shared memory, into its sums.
 
 use super::arith::MulAdd;
-use super::array::{Array, Sink};
-use super::factor::Staged;
+use super::array::{Array, ArrayBuilder};
 use super::product::Plan;
+use super::staged_factor::StagedFactor;
 use super::{Key, Lower};
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::Arena;
-use crate::matrix::linear::Lin;
 use crate::matrix::placement::whole_pieces;
 use crate::matrix::position::LanePosition;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
@@ -80,7 +80,7 @@ impl Tile {
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         plan: Plan,
-        factors: [&Staged; 2],
+        factors: [&StagedFactor; 2],
         before: Id,
         sums: Id,
     ) -> Id {
@@ -130,10 +130,10 @@ impl Tile {
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         plan: Plan,
-        staged: &Staged,
-        (k, count): (&Lin, u32),
+        staged: &StagedFactor,
+        (k, count): (&Affine, u32),
         range: std::ops::Range<u32>,
-        known: &mut FxHashMap<Lin, Index>,
+        known: &mut FxHashMap<Affine, Index>,
     ) -> Vec<Vec<Id>> {
         let factor = staged.factor;
         let is_a = factor.is_a;
@@ -156,7 +156,7 @@ impl Tile {
                     let line = line.emit(b);
                     (0..count)
                         .map(|n| {
-                            let at = k.clone().plus(&Lin::constant(n)).emit(b);
+                            let at = k.clone().plus(&Affine::constant(n)).emit(b);
                             staged.one(b, arena, plan.mul, line, at)
                         })
                         .collect()
@@ -169,7 +169,7 @@ impl Tile {
         let whole = if factor.packed { whole_pieces(split.piece, factor.together) } else { 1 };
         out.resize(range.len(), Vec::new());
         for n in 0..count {
-            let line = k.clone().plus(&Lin::constant(n));
+            let line = k.clone().plus(&Affine::constant(n));
             for (at, i) in (0..).zip(range.clone()).step_by(whole as usize) {
                 let first = place(b, i);
                 let values = if whole * factor.elem.scalar.width() >= 32 || !factor.packed {
@@ -193,16 +193,16 @@ impl Tile {
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         plan: Plan,
-        factors: [&Staged; 2],
+        factors: [&StagedFactor; 2],
         n: Index,
         (variables, vector, width): (&[Id], Id, u32),
     ) {
         let mut sums: Vec<Id> = variables.iter().map(|v| b.ids(Op::Load, vector, &[*v])).collect();
         let at_once = if factors.iter().any(|f| f.factor.k_along) { plan.block } else { 1 };
-        let first = Lin::scaled(n, plan.block);
+        let first = Affine::scaled(n, plan.block);
         let known = &mut FxHashMap::default();
         for n in (0..plan.block).step_by(at_once as usize) {
-            let k = first.clone().plus(&Lin::constant(n));
+            let k = first.clone().plus(&Affine::constant(n));
             self.outer(b, arena, plan, factors, (&k, at_once), (&mut sums, vector, width), known);
         }
         for (variable, sum) in variables.iter().zip(sums) {
@@ -217,10 +217,10 @@ impl Tile {
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         plan: Plan,
-        [x, y]: [&Staged; 2],
-        k: (&Lin, u32),
+        [x, y]: [&StagedFactor; 2],
+        k: (&Affine, u32),
         (sums, vector, width): (&mut [Id], Id, u32),
-        known: &mut FxHashMap<Lin, Index>,
+        known: &mut FxHashMap<Affine, Index>,
     ) {
         let placement = plan.mul.d.placement;
         let float = !plan.mul.sum().is_int();
@@ -246,7 +246,7 @@ impl Tile {
                 let lines: Vec<Id> = (0..k.1 as usize)
                     .map(|n| {
                         let parts: Vec<Id> = these.iter().map(|v| v[n]).collect();
-                        if width == 1 { parts[0] } else { put_together(b, vector, &parts) }
+                        if width == 1 { parts[0] } else { join_vector(b, vector, &parts) }
                     })
                     .collect();
                 for i in 0..placement.rows.held {
@@ -272,7 +272,7 @@ impl Tile {
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         plan: Plan,
-        [x, y]: [&Staged; 2],
+        [x, y]: [&StagedFactor; 2],
         before: Id,
         sums: Id,
     ) -> Id {
@@ -280,8 +280,8 @@ impl Tile {
         let placement = mul.d.placement;
         let sum_type = b.globals.scalar(b.module, mul.sum());
         let all = Array::of(b, sums, sum_type, before, true);
-        let mut sink = Sink::of(b, sums, sum_type, placement.len(), true);
-        let one = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, staged: &Staged, k: Index, other: Index| {
+        let mut sink = ArrayBuilder::of(b, sums, sum_type, placement.len(), true);
+        let one = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, staged: &StagedFactor, k: Index, other: Index| {
             let (line, at) = if staged.factor.k_along { (other, k) } else { (k, other) };
             staged.one(b, arena, mul, line, at)
         };
@@ -310,7 +310,7 @@ impl Tile {
 }
 
 /// A vector of these components: the one that they are all of, in order, if there is such a one.
-fn put_together(b: &mut FunctionBuilder<'_>, vector: Id, parts: &[Id]) -> Id {
+fn join_vector(b: &mut FunctionBuilder<'_>, vector: Id, parts: &[Id]) -> Id {
     let of = |(n, part): (u32, &Id)| {
         let inst = b.module.def_inst(*part).filter(|i| i.op == Op::CompositeExtract && i.operands.len() == 2)?;
         inst.id(0).filter(|_| inst.word(1) == Some(n))

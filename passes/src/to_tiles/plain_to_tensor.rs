@@ -8,7 +8,7 @@
 use super::shape::Mat;
 use crate::kernel::is_kernel;
 use crate::matrix::arena::QUAD;
-use crate::tensor::points_beside;
+use crate::tensor::is_misaligned_pointer;
 use coop_ir::builder::Globals;
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -17,7 +17,7 @@ use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
 /// The operands that the new instructions share.
-struct Plain<'a> {
+struct PlainToTensor<'a> {
     constants: &'a Constants,
     decorations: Decorations,
     mats: &'a FxHashMap<Id, Mat>,
@@ -26,7 +26,7 @@ struct Plain<'a> {
 
 /// Changes such loads and stores.
 pub(super) fn to_tensor(m: &mut Module, g: &mut Globals, constants: &Constants, mats: &FxHashMap<Id, Mat>) {
-    let mut plain = Plain { constants, decorations: Decorations::new(m), mats, layout_type: None };
+    let mut plain = PlainToTensor { constants, decorations: Decorations::new(m), mats, layout_type: None };
     for f in 0..m.functions.len() {
         for at in 0..m.functions[f].blocks.len() {
             let insts = m.functions[f].blocks[at].insts.clone();
@@ -42,7 +42,7 @@ pub(super) fn to_tensor(m: &mut Module, g: &mut Globals, constants: &Constants, 
     }
 }
 
-impl Plain<'_> {
+impl PlainToTensor<'_> {
     fn inst(&mut self, m: &mut Module, g: &mut Globals, r: InstRef, new: &mut Vec<InstRef>) -> Option<()> {
         let inst = m.inst(r).clone();
         let store = inst.op == Op::CooperativeMatrixStoreKHR;
@@ -132,7 +132,7 @@ impl Plain<'_> {
         }
         let stride = self.constants.get(stride).fixed().map(|s| (s as u32).wrapping_mul(unit));
         let beside = stride.is_some_and(|s| !s.is_multiple_of(need)) && lines > 1;
-        beside || points_beside(m, (self.constants, &self.decorations), pointer, need)
+        beside || is_misaligned_pointer(m, (self.constants, &self.decorations), pointer, need)
     }
 
     fn layout_type(&mut self, m: &mut Module, g: &mut Globals) -> Id {

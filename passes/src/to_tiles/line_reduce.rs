@@ -13,10 +13,10 @@ use super::inst::Slot;
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
-use super::{Parts, Tiles};
+use super::{TileIds, Tiles};
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{QUAD, Zone, words_of};
 use crate::matrix::bits::small_type;
-use crate::matrix::linear::Lin;
 use crate::matrix::row_uniform::{Combine, combine};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
@@ -32,7 +32,7 @@ pub(super) struct Fold {
 }
 
 /// Where a fold goes through.
-struct Way {
+struct FoldBuffers {
     /// The subgroup's folded tiles.
     staging: StagingBuffer,
     /// The folded lines: a line of the staging buffer for each group of subgroups along the lines.
@@ -87,8 +87,8 @@ impl Tiles<'_, '_> {
         r: InstRef,
         slot: &mut Slot,
         fold: &Fold,
-        (value, parts): (Id, &Parts),
-    ) -> Option<Parts> {
+        (value, parts): (Id, &TileIds),
+    ) -> Option<TileIds> {
         if !fold.fits() {
             return None;
         }
@@ -119,7 +119,7 @@ impl Tiles<'_, '_> {
             return Some(result);
         }
         let mark = self.arena.mark();
-        let way = self.way(b, r, fold);
+        let way = self.fold_buffers(b, r, fold);
         let Some(way) = way else {
             self.arena.release(mark);
             return None;
@@ -130,8 +130,8 @@ impl Tiles<'_, '_> {
         let begin = way.staging.begin(b, &mut self.arena, subgroup);
         for i in 0..lines {
             let tile = fold_tiles(b, fold, from.tile, what, &held_of(i));
-            let at = Lin::constant(i * line_tile);
-            let zero = Lin::default();
+            let at = Affine::constant(i * line_tile);
+            let zero = Affine::default();
             let place = if fold.by_row { (&at, &zero) } else { (&zero, &at) };
             way.staging.put(b, &mut self.arena, begin, tile, place);
         }
@@ -146,7 +146,7 @@ impl Tiles<'_, '_> {
         let (to_lines, to_tile, _) = fold.across(&to);
         let begin = way.vector.begin(b, &mut self.arena, subgroup);
         for i in 0..to_lines {
-            let at = first.clone().plus(&Lin::constant(i * to_tile));
+            let at = first.clone().plus(&Affine::constant(i * to_tile));
             let count = way.vector.layout.lines;
             let mut load = |b: &mut FunctionBuilder<'_>, g: u32| {
                 let operands = way.vector.spread_operands(b, &mut self.arena, begin, (g, &at), fold.by_row);
@@ -175,7 +175,7 @@ impl Tiles<'_, '_> {
         self.analysis.native.reduce && groups == 1 && alike
     }
 
-    fn way(&mut self, b: &FunctionBuilder<'_>, r: InstRef, fold: &Fold) -> Option<Way> {
+    fn fold_buffers(&mut self, b: &FunctionBuilder<'_>, r: InstRef, fold: &Fold) -> Option<FoldBuffers> {
         let (from, to) = (fold.from, fold.to);
         let (lines, line_tile, line_groups) = fold.across(&from);
         let (_, tile, groups, _) = fold.along();
@@ -194,25 +194,25 @@ impl Tiles<'_, '_> {
         let length = lines * line_tile * if alone { 1 } else { line_groups };
         let layout = Layout::new(from.elem, (groups, length), (1, to_tile), false, 0);
         let vector = StagingBuffer { layout, region: take(zone, layout.quads())?, each: 0 };
-        Some(Way { staging, vector })
+        Some(FoldBuffers { staging, vector })
     }
 
     /// The line of the vector that the subgroup writes, and where in it its lines begin.
-    fn place_in_vector(&self, fold: &Fold, way: &Way) -> (Index, Lin) {
+    fn place_in_vector(&self, fold: &Fold, way: &FoldBuffers) -> (Index, Affine) {
         let zero = Index::Const(0);
         if way.vector.zone() == Zone::Subgroup {
-            return (zero, Lin::default());
+            return (zero, Affine::default());
         }
         let (row, col) = self.function.group.filter(|_| fold.from.workgroup).unwrap_or((zero, zero));
         let (lines, tile, groups) = fold.across(&fold.from);
         let (along, across) = if fold.by_row { (col, row) } else { (row, col) };
         let across = if groups == 1 { zero } else { across };
-        (along, Lin::scaled(across, lines * tile))
+        (along, Affine::scaled(across, lines * tile))
     }
 
     /// The function that folds the lines of the subgroup's staging buffer into a line of the vector, from a place on.
-    fn line_folds(&mut self, b: &mut FunctionBuilder<'_>, fold: &Fold, way: &Way) -> Id {
-        let Way { staging, vector } = *way;
+    fn line_folds(&mut self, b: &mut FunctionBuilder<'_>, fold: &Fold, way: &FoldBuffers) -> Id {
+        let FoldBuffers { staging, vector } = *way;
         let key = Key {
             op: Op::CooperativeMatrixReduceNV,
             staging_buffers: vec![staging, vector],
