@@ -89,7 +89,7 @@ const STAND_IN: &[u32] = &[
 const MAGIC: u32 = 0x0723_0203;
 const OP_CAPABILITY: u32 = 17;
 
-/// Returns true if a module has matrices, or declares what the driver was not made to enable and the layer brings.
+/// Returns true if a module has matrices, or declares a capability that the layer provides and the driver did not enable.
 pub(crate) fn concerns(words: &[u32], profile: &Profile) -> bool {
     if words.first() != Some(&MAGIC) {
         return false;

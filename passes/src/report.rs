@@ -15,9 +15,9 @@ pub struct LoweredMatrix {
     pub id: u32,
     /// As messages name it: `f16 16x16 A`.
     pub matrix: String,
-    /// Rows and columns of the device's matrices that it is cut into; none where it is cut into elements.
+    /// Rows and columns of the device's matrices that it is split into; none where it is split into elements.
     pub tile: Option<[u32; 2]>,
-    /// Lanes that share it (subgroups, where it is cut into tiles), as grid rows and columns.
+    /// Lanes that share it (subgroups, where it is split into tiles), as grid rows and columns.
     pub grid: [u32; 2],
     /// Rows and columns of elements, or of tiles, that each of them holds.
     pub per_lane: [u32; 2],

@@ -134,7 +134,7 @@ fn collect_events(m: &Module, f: usize, places: &mut FxHashMap<Id, PromotedVaria
 }
 
 impl PromotedVariable {
-    /// Adds a phi to each block where values may meet and a load may see them.
+    /// Adds a phi to each block where different values may join and a load may see them.
     fn add_phis(&mut self, m: &mut Module, cfg: &Cfg, frontiers: &Frontiers, all: &mut Vec<Phi>) {
         let mut loaded_first: Vec<usize> = Vec::new();
         let mut stored: FxHashSet<usize> = FxHashSet::default();

@@ -277,7 +277,7 @@ impl Upgrade<'_> {
     }
 
     fn matrix_type(&mut self, old: &Inst, use_: Use, id: Id) -> Inst {
-        // If another use took the id, the operands are KHR's, which begin alike.
+        // If another use took the id, the operands are KHR's, which begin with the same ones.
         let mut operands: Vec<Operand> = old.operands.iter().take(1).copied().collect();
         for part in old.ids().skip(1).take(3).collect::<Vec<_>>() {
             let word = self.m.type_of(part).and_then(|t| types::scalar(self.m, t));

@@ -1,4 +1,4 @@
-//! Which blocks all invocations of a workgroup execute together.
+//! Finds the blocks that all invocations of a workgroup execute together.
 //!
 //! A block is one of these if it
 //!
@@ -20,7 +20,7 @@ use coop_ir::spv::{BuiltIn, Decoration, Scope, StorageClass};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, pointers};
 
-/// Which blocks all invocations of a workgroup execute together.
+/// The blocks that all invocations of a workgroup execute together.
 pub(super) struct UniformBlocks {
     /// By function and block.
     blocks: Vec<Vec<bool>>,
@@ -148,7 +148,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns true if invocations may leave a block by different ways, or do not come there together.
+    /// Returns true if invocations may leave a block by different edges, or do not arrive together.
     fn diverges(&self, f: usize, block: usize) -> bool {
         let terminator = self.m.functions[f].blocks.get(block).and_then(|b| b.terminator());
         let decides = terminator.and_then(|r| self.m.inst(r).id(0));

@@ -1,7 +1,7 @@
 //! Folds what constants decide.
 //!
 //! Precondition: none. Effect, in each function of a shader: integers and truth values that the constants determine are
-//! constants; a branch that they decide is unconditional, and blocks, functions and shared variables that only other ways
+//! constants; a branch that they decide is unconditional, and blocks, functions and shared variables that only other paths
 //! led to are gone, with values that nothing uses any more. A module of an engine has code for each of its modes, and its
 //! specialization chooses one: what the other modes do need not be lowered.
 //!

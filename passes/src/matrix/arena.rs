@@ -6,7 +6,7 @@
 //!    written 4 or 16 bytes at a time. Nothing writes less than a word: who writes an element of 8 or 16 bits has its
 //!    neighbours in the word too. Matrices are loaded from quads, with strides counted in quads.
 //! 2. It has a zone for the whole workgroup, at its beginning, and behind that one part for each subgroup, all equally
-//!    long. So what subgroups do by themselves, at different times, never meets what the workgroup does.
+//!    long. So what subgroups do by themselves, at different times, never overlaps what the workgroup does.
 //! 3. A [`Region`] is a range of a zone, at the same place in every part, and known when code is made. Those that are
 //!    taken at the same time don't overlap; those taken one after the other (between [`Arena::mark`] and
 //!    [`Arena::release`]) do. "At the same time" is a matter of the code that is made, from the first write to the last

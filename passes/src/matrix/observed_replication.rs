@@ -1,12 +1,12 @@
-//! Matrices whose elements a module looks at one by one, in a way that tells how often each is held.
+//! Finds the matrices whose elements a module accesses one by one, such that it observes how often each is held.
 //!
 //! SPIR-V leaves open which invocation holds which element, and how many do. Devices hold each once, and matrices of one shape
-//! alike, whatever their use; programs rely on it: they add up the elements of factors, and make factors of accumulators, element by
+//! in the same positions, whatever their use; programs rely on it: they add up the elements of factors, and make factors of accumulators, element by
 //! element. A shape is *observed* where what is known of its elements (their values, their number, where they are) goes anywhere but back
-//! into elements of matrices of the same type. What is only changed in place may be held many times: every copy changes alike.
+//! into elements of matrices of the same type. What is only changed in place may be held many times: every copy changes in the same way.
 //!
 //! The analysis follows values through instructions and private variables, and decisions to what they decide: the blocks up to
-//! where all ways meet again.
+//! where all paths reconverge.
 
 use crate::kernel::through_matrix;
 use crate::matrix::placement::Use;
@@ -267,7 +267,7 @@ impl<'a> Flow<'a> {
         [StorageClass::Function, StorageClass::Private].contains(&variable.enumerant(0)?).then_some(root)
     }
 
-    /// Elements decide where control goes from a block: what is done until all ways meet again depends on them, and what comes
+    /// Elements decide where control goes from a block: what is done until all paths reconverge depends on them, and what comes
     /// together there.
     fn decide(&mut self, b: usize, sources: &[Id]) {
         if sources.is_empty() {

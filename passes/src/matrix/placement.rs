@@ -1,14 +1,14 @@
 //! The invocations that hold each element of a matrix: the maps between (lane, index) and (row, column).
 //!
 //! The lanes of a scope (a subgroup, or a workgroup) are arranged as a grid of `rows` x `cols`, and a matrix is split by
-//! the grid's rows and columns. There are three ways:
+//! the grid's rows and columns. There are three distributions:
 //!
 //! - *Blocks* ([`ThreadGrid::placement`]), one grid for all matrices of a scope: an accumulator is split in both directions, an A
 //!   matrix by rows only, a B matrix by columns only, so that the lanes of one grid row (column) hold the same
 //!   elements. The lane that holds a tile of C then holds the rows of A and the columns of B that the tile needs, and
 //!   MulAdd communicates nothing. Right where a lane's part of A and B is small. Factors whose single elements a module looks at are
 //!   split in both directions too, as an accumulator of their shape is ([`ThreadGrid::held`]): each element is held once, and matrices of one
-//!   shape hold the same places, as devices have it. MulAdd then hands them round first.
+//!   shape hold the same positions, as on devices. MulAdd then exchanges them first.
 //! - *Tiles* ([`tile`]) for accumulators and *spreads* ([`spread`]) for factors, a grid for each shape: nothing is held
 //!   twice, and MulAdd goes through shared memory.
 //!
@@ -90,7 +90,7 @@ pub(crate) struct LaneRange {
     pub(crate) step: u32,
 }
 
-/// The division of an extent among groups of lanes: pieces of neighbors, dealt out in turn.
+/// The division of an extent among groups of lanes: pieces of adjacent rows or columns, distributed block-cyclically.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct AxisSplit {
     /// Rows or columns of the matrix.
@@ -129,7 +129,7 @@ impl AxisSplit {
         AxisSplit { extent, groups, held, piece: held }
     }
 
-    /// Pieces in turn.
+    /// Pieces of each group in cyclic order: a block-cyclic distribution.
     pub(crate) fn block_cyclic(extent: u32, groups: u32, piece: u32) -> AxisSplit {
         AxisSplit { extent, groups, held: extent.div_ceil(groups.saturating_mul(piece)).max(1) * piece, piece }
     }
@@ -295,7 +295,7 @@ pub(crate) fn whole_pieces(length: u32, piece: u32) -> u32 {
 }
 
 /// An accumulator divided among all lanes in both directions, so that a lane multiplies a tile that is as square as
-/// can be. Rows and columns are dealt out in pieces of these many: neighbouring lanes then read neighbouring places of
+/// can be. Rows and columns are distributed in pieces of these sizes: adjacent lanes then read adjacent elements of
 /// shared memory. With `by_rows`, the lanes of a row stand one after the other where that costs nothing else.
 pub(crate) fn tile(lanes: u32, shape: Shape, (row_piece, col_piece): (u32, u32), by_rows: bool) -> Placement {
     let lanes = lanes.max(1);

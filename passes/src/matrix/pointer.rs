@@ -76,7 +76,7 @@ pub(crate) fn place(m: &Module, constants: &Constants, r: InstRef, pointer: Id) 
 pub(crate) fn chain(m: &Module, pointer: Id) -> (Id, Vec<Id>) {
     let mut root = pointer;
     let mut parts: Vec<Vec<Id>> = Vec::new();
-    // Definitions come before their uses, so that this ends; a cycle is cut by the count.
+    // Definitions come before their uses, so that this ends; the count ends a cycle.
     for _ in 0..1000 {
         let Some(inst) = m.def_inst(root) else { break };
         match (inst.op, inst.id(0)) {

@@ -1,7 +1,7 @@
 //! Matrices whose rows hold one value each.
 //!
 //! A reduction of rows gives such a matrix, and so does element-wise arithmetic on nothing but such matrices:
-//! attention keeps the maximum and the sum of every row that way. Of each row one element then stands for all, which is
+//! attention keeps the maximum and the sum of every row as such a matrix. Of each row one element then stands for all, which is
 //! less to hold and to compute.
 
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -9,7 +9,7 @@ use coop_ir::spv::{CooperativeMatrixReduce as Reduce, GlslStd450};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
 
 /// The values whose rows hold one value each, as far as their definitions tell. `given` says of an instruction which
-/// others have to be alike for its result to be; `None` if it is not, whatever they are.
+/// others have to be row-uniform for its result to be; `None` if it is not, whatever they are.
 pub(crate) fn find(m: &Module, given: &dyn Fn(&Inst) -> Option<Vec<Id>>) -> FxHashSet<Id> {
     let mut needs: FxHashMap<Id, Vec<Id>> = FxHashMap::default();
     let insts = m.functions.iter().flat_map(|f| f.insts());
@@ -19,7 +19,7 @@ pub(crate) fn find(m: &Module, given: &dyn Fn(&Inst) -> Option<Vec<Id>>) -> FxHa
             needs.insert(id, from);
         }
     }
-    // What is alike if others are is so until one of them is not.
+    // A value that depends on others is row-uniform until one of them is not.
     let mut users: FxHashMap<Id, Vec<Id>> = FxHashMap::default();
     for (id, from) in &needs {
         from.iter().for_each(|f| users.entry(*f).or_default().push(*id));

@@ -50,19 +50,19 @@ pub(crate) const LIBRARY: [(&str, Op); 2] = [
 ];
 
 /// The maximum depth of pointers in variables that point to other variables.
-const ROUNDS: usize = 64;
+const MOST_REPETITIONS: usize = 64;
 
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     if !is_kernel(m) {
         return Ok(());
     }
-    let rounds = if is_physical(m) { ROUNDS } else { 0 };
+    let most = if is_physical(m) { MOST_REPETITIONS } else { 0 };
     let mut g = Globals::new(m);
     in_place_of_calls(m, &mut g)?;
     let layout = Layout::with_matrices(m, Constants::new(m, &Specialization::new()));
     for f in 0..m.functions.len() {
         library(m, f);
-        for _ in 0..rounds {
+        for _ in 0..most {
             if !split_variables(m, &mut g, &layout, f) {
                 break;
             }
@@ -103,19 +103,19 @@ fn be_optimised(m: &mut Module) {
 /// Splits the variables of a function that can be split. Returns true if there were any.
 fn split_variables(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize) -> bool {
     let mut left = FxHashSet::default();
-    let (walk, cut) = loop {
+    let (walk, pieces) = loop {
         let walk = pointer_uses::walk(m, layout, f, &left);
         if walk.variables.iter().all(|v| left.contains(&v.id)) {
             return false;
         }
         match pieces::split(m, layout, &walk, &left) {
-            Ok(cut) => break (walk, cut),
+            Ok(pieces) => break (walk, pieces),
             Err(variable) => {
                 left.insert(variable);
             }
         }
     };
-    rewrite::run(m, g, layout, f, &walk, cut);
+    rewrite::run(m, g, layout, f, &walk, pieces);
     let users = Users::new(m);
     let simple = ssa::candidates(m, f, &users, &|_, _| true);
     ssa::promote(m, f, &simple);

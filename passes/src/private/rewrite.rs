@@ -30,12 +30,12 @@ struct Rewrite<'a> {
     at: InstRef,
 }
 
-pub(super) fn run(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize, walk: &PointerUses, cut: Vec<Pieces>) {
+pub(super) fn run(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize, walk: &PointerUses, split: Vec<Pieces>) {
     let made = |m: &mut Module, g: &mut Globals, pieces: Pieces| -> BTreeMap<u64, Piece> {
         let piece = |(offset, (bytes, ty))| (offset, Piece { variable: ssa::variable(m, g, f, ty), bytes, ty });
         pieces.into_iter().map(piece).collect()
     };
-    let pieces: Vec<_> = cut.into_iter().map(|pieces| made(m, g, pieces)).collect();
+    let pieces: Vec<_> = split.into_iter().map(|pieces| made(m, g, pieces)).collect();
     let mut gone: FxHashSet<InstRef> = walk.variables.iter().map(|v| v.at).collect();
     gone.extend(walk.derived.iter().map(|(_, r)| *r));
     let mut loaded: FxHashMap<Id, Id> = FxHashMap::default();

@@ -1,4 +1,4 @@
-//! Lowers tensor accesses in the simplest way, for tests: matrices stay, and each load and store goes element by
+//! Lowers tensor accesses without tiles or fragments, for tests: matrices stay, and each load and store goes element by
 //! element through a shared array of its own.
 //!
 //! It works for any shape and scope, and the interpreter runs the output; devices have no such shared memory. So it

@@ -45,7 +45,7 @@ struct Planned {
     aligned: Vec<usize>,
 }
 
-/// The way to move a whole run.
+/// The method that moves a whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Plan {
     /// All elements are the same.

@@ -123,7 +123,7 @@ impl Lower<'_, '_> {
         found > 0
     }
 
-    /// A factor of subgroup scope as a product takes it: where each element is held once, handed round in front of it.
+    /// A factor of subgroup scope as a product takes it. Where each element is held once, lanes exchange elements before the product.
     fn replicated_factor(&mut self, r: InstRef, mat: Mat, value: Id) -> Result<(Mat, Id), Refusal> {
         let placement = mat.placement.grid.placement(mat.placement.shape);
         if placement == mat.placement {

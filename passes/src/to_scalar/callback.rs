@@ -1,7 +1,7 @@
 //! Per-element operations and coordinates.
 //!
 //! A callback is called for each real element; once, by the lane that owns it, if it does anything besides computing a
-//! value. Where other lanes hold copies of the element and the result is used, those are then brought up to date
+//! value. Where other lanes hold copies of the element and the result is used, those copies are then updated
 //! through shared memory.
 
 use super::array::{Array, ArrayBuilder, unroll_much, visit};

@@ -55,10 +55,10 @@ impl Lower<'_, '_> {
         let (from, to) = (how.from, how.to);
         small_type(self.m, from.scalar);
         let label = format!("coop_move_{}_{}", from.label(), to.label());
-        let way = StagedTransfer { label: &label, from, to, elem: to.element(), step: 1 };
-        let turn = |row: Affine, col: Affine| if how.transposed { (col, row) } else { (row, col) };
-        self.pass(r, &way, &|b, value| how.convert(b, value), &turn, &|b, arena, loose, place| {
-            loose.get(b, arena, place)
+        let transfer = StagedTransfer { label: &label, from, to, elem: to.element(), step: 1 };
+        let transpose = |row: Affine, col: Affine| if how.transposed { (col, row) } else { (row, col) };
+        self.pass(r, &transfer, &|b, value| how.convert(b, value), &transpose, &|b, arena, buffer, place| {
+            buffer.get(b, arena, place)
         })
     }
 
@@ -67,12 +67,12 @@ impl Lower<'_, '_> {
     pub(super) fn pass(
         &mut self,
         r: InstRef,
-        way: &StagedTransfer<'_>,
+        transfer: &StagedTransfer<'_>,
         put: &dyn Fn(&mut FunctionBuilder<'_>, Id) -> Id,
         origin: &dyn Fn(Affine, Affine) -> (Affine, Affine),
         get: &dyn Fn(&mut FunctionBuilder<'_>, &mut Arena, &ElementBuffer, Index) -> Id,
     ) -> Result<Id, Refusal> {
-        let StagedTransfer { label, from, to, elem, step } = *way;
+        let StagedTransfer { label, from, to, elem, step } = *transfer;
         let zone = self.zone(r, from.workgroup)?;
         let shape = from.placement.shape;
         let slices = self.slices(r, zone, elem, shape.rows, shape.cols, step)?;
@@ -80,7 +80,7 @@ impl Lower<'_, '_> {
         let b = &mut f;
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
         let begin = lanes.begin(b, arena, slices.region);
-        let loose = ElementBuffer::new(b, begin, elem);
+        let buffer = ElementBuffer::new(b, begin, elem);
         let (source, target) = (
             LanePosition::new(b, lanes, from.placement, from.workgroup),
             LanePosition::new(b, lanes, to.placement, to.workgroup),
@@ -102,7 +102,7 @@ impl Lower<'_, '_> {
                         let value = array.get(b, at);
                         let value = put(b, value);
                         let place = cell(b, row, &col, shape.cols);
-                        loose.put(b, arena, place, value);
+                        buffer.put(b, arena, place, value);
                     });
                 });
             });
@@ -114,7 +114,7 @@ impl Lower<'_, '_> {
                 let (row, inside) = in_slice(b, slices, slice, row);
                 where_(b, inside, &mut |b| {
                     let place = cell(b, row, &col, shape.cols);
-                    let value = get(b, arena, &loose, place);
+                    let value = get(b, arena, &buffer, place);
                     sink.set(b, at, value);
                 });
             });
@@ -124,7 +124,7 @@ impl Lower<'_, '_> {
     }
 }
 
-/// A way of a matrix through shared memory, in slices of rows.
+/// A transfer of a matrix through shared memory, in slices of rows.
 pub(super) struct StagedTransfer<'a> {
     /// The name of the function.
     pub(super) label: &'a str,

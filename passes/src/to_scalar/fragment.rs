@@ -56,13 +56,13 @@ impl Fragment<'_> {
         let deep = if factor.along_memory() { in_line } else { lines };
         let all = |held: u32| Range { first: Index::Const(0), count: held };
         let (mut along_line, mut across) = (all(in_line.held), all(lines.held));
-        // A slice is a number of rounds in which all lanes get a piece, so a range of what each holds.
-        let round = deep.groups.saturating_mul(deep.piece);
-        let ranged = !whole && !deep.pads() && slice.is_multiple_of(round);
+        // A slice is a multiple of one piece per lane, so it is a range of the elements that each lane holds.
+        let stride = deep.groups.saturating_mul(deep.piece);
+        let ranged = !whole && !deep.pads() && slice.is_multiple_of(stride);
         if ranged {
-            let skipped = b.div(k, round);
+            let skipped = b.div(k, stride);
             let first = b.mul(skipped, Index::Const(deep.piece));
-            let range = Range { first, count: slice / round * deep.piece };
+            let range = Range { first, count: slice / stride * deep.piece };
             *(if factor.along_memory() { &mut along_line } else { &mut across }) = range;
         }
         let work = along_line.count * across.count;

@@ -14,7 +14,7 @@ use crate::matrix::arena::Arena;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, Op, Operand};
 
-/// The way of a factor into shared memory, in the function of a product.
+/// The method that stages a factor in shared memory, in the function of a product.
 pub(super) enum FillMethod {
     /// From an array that the lanes hold: the factor, or a matrix that becomes it.
     Array(Option<Box<Conversion>>),
@@ -26,7 +26,7 @@ pub(super) enum FillMethod {
     There,
 }
 
-/// A factor on its way into shared memory.
+/// A factor that is being staged in shared memory.
 pub(super) struct FactorFill {
     fill: FillMethod,
     /// Its arguments, of the function's parameters.
@@ -90,7 +90,7 @@ impl KLoop {
         b.ids(Op::Load, self.sums, &[total])
     }
 
-    /// Multiplies a slice, adds that to the variable `total`, and brings the next slice on its way.
+    /// Multiplies a slice, adds that to the variable `total`, and begins to fetch the next slice.
     fn multiply_slice(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, slice: Index, total: Id) {
         let plan = self.plan;
         let k = b.mul(slice, Index::Const(plan.slice));

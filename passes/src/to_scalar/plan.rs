@@ -16,7 +16,7 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, Module, Op};
 
-/// Every matrix type with its dimensions, and the grids that they are cut by.
+/// Every matrix type with its dimensions, and the thread grids that hold them.
 pub(super) fn collect(
     m: &Module,
     constants: &Constants,

@@ -42,7 +42,7 @@ const MOST_BYTES: u32 = 48 << 10;
 /// The `k` of a slice at most.
 const LONGEST_SLICE: u32 = 64;
 
-/// The same of widened elements: what is on its way from memory waits in registers.
+/// The same of widened elements: elements that are being fetched wait in registers.
 const LONGEST_WIDE: u32 = 16;
 
 /// Slices of widened elements that are shorter are not worth their barriers.
@@ -204,7 +204,7 @@ impl Lower<'_, '_> {
     }
 
     /// The product with sums in pairs of f16, its slices and stages, where everything is f16 and lies so that pairs are
-    /// read as they are: what lies along K has to be turned on its way from memory, two lines at a time.
+    /// read as they are: elements along K have to be transposed between memory and shared memory, two lines at a time.
     fn pairs(&mut self, mul: MulAdd, sources: &[Source; 2], room: u32) -> Option<(MulAdd, u32, u32)> {
         let placement = mul.d.placement;
         let halves = [mul.a, mul.b, mul.c, mul.d].iter().all(|m| m.scalar == HALF) && mul.c.ty == mul.d.ty;
@@ -245,7 +245,7 @@ impl Lower<'_, '_> {
             // Whole slices, so that none is longer than what is left.
             (1..=depth.min(most)).rev().find(fits).unwrap_or(1)
         };
-        // Conversions are cheaper once, on the way in, than each time that an element is read; two stages spare half of
+        // Conversions are cheaper once, when the element is staged, than each time that an element is read; two stages spare half of
         // the barriers. What lanes hold is looked through for each slice, so slices of that are long.
         let held = sources.iter().any(|s| matches!(s, Source::Value(_) | Source::Moved(..)));
         let (wanted, two) = if held { (LONGEST_SLICE, 1) } else { (LONGEST_WIDE, 2) };
@@ -288,7 +288,7 @@ impl Lower<'_, '_> {
         Ok(f.finish(Some(result)))
     }
 
-    /// The way of each factor into shared memory, and which of the parameters of the product's function that takes; their
+    /// The method that stages each factor, and which of the parameters of the product's function that takes; their
     /// types.
     fn fills(&mut self, plan: Plan, sources: &[Source; 2]) -> (Vec<(FillMethod, Range<usize>)>, Vec<Id>) {
         let mut types = Vec::new();

@@ -158,7 +158,7 @@ impl Reduction {
         let b = &mut f;
         let (arena, sources) = (&mut this.arena, &mut this.lanes);
         let begin = sources.begin(b, arena, region);
-        let loose = ElementBuffer::new(b, begin, from.element());
+        let buffer = ElementBuffer::new(b, begin, from.element());
         let lane = sources.lane(b, from.workgroup);
         let (source, target) =
             (LanePosition::of_lane(b, from.placement, lane), LanePosition::of_lane(b, to.placement, lane));
@@ -182,7 +182,7 @@ impl Reduction {
                 let line = line.emit(b);
                 let place = b.add(skipped, line);
                 let mine = both(b, mine, real);
-                where_(b, mine, &mut |b| loose.put(b, arena, place, sum));
+                where_(b, mine, &mut |b| buffer.put(b, arena, place, sum));
             });
         } else {
             where_(b, mine, &mut |b| {
@@ -191,7 +191,7 @@ impl Reduction {
                     let sum = self.fold_line(b, lines, &source, &array, i, how);
                     let line = line.emit(b);
                     let place = b.add(skipped, line);
-                    where_(b, real, &mut |b| loose.put(b, arena, place, sum));
+                    where_(b, real, &mut |b| buffer.put(b, arena, place, sum));
                 });
             });
         }
@@ -205,8 +205,8 @@ impl Reduction {
                 let real =
                     (!extent.is_multiple_of(count)).then(|| b.compare(Op::ULessThan, line, Index::Const(extent)));
                 where_(b, real, &mut |b| {
-                    let total = self.fold_strided(b, arena, &loose, line, parts, extent);
-                    loose.put(b, arena, line, total);
+                    let total = self.fold_strided(b, arena, &buffer, line, parts, extent);
+                    buffer.put(b, arena, line, total);
                 });
             });
             arena.barrier(b, zone);
@@ -218,7 +218,7 @@ impl Reduction {
         if how == Unroll::Now {
             let mut totals = Vec::new();
             for i in 0..split.held {
-                totals.push(Reduction::total(b, arena, &loose, lines, &target, Index::Const(i)));
+                totals.push(Reduction::total(b, arena, &buffer, lines, &target, Index::Const(i)));
             }
             visit(b, to.placement, how, &mut |b, i, j, at| {
                 let Index::Const(line) = (if by_row { i } else { j }) else {
@@ -229,7 +229,7 @@ impl Reduction {
         } else {
             visit(b, to.placement, how, &mut |b, i, j, at| {
                 let line = if by_row { i } else { j };
-                let total = Reduction::total(b, arena, &loose, lines, &target, line);
+                let total = Reduction::total(b, arena, &buffer, lines, &target, line);
                 sink.set(b, at, total);
             });
         }
@@ -332,14 +332,14 @@ impl Reduction {
     fn total(
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        loose: &ElementBuffer,
+        buffer: &ElementBuffer,
         lines: Lines,
         target: &LanePosition,
         line: Index,
     ) -> Id {
         let (line, _) = lines.line(b, target, line);
         let line = line.emit(b);
-        loose.get(b, arena, line)
+        buffer.get(b, arena, line)
     }
 
     /// The fold of what the lane holds of its `i`th line, of which the first element is real.
@@ -391,17 +391,17 @@ impl Reduction {
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        loose: &ElementBuffer,
+        buffer: &ElementBuffer,
         begin: Index,
         count: u32,
         step: u32,
     ) -> Id {
-        let first = loose.get(b, arena, begin);
+        let first = buffer.get(b, arena, begin);
         if count <= 4 {
             let mut sum = first;
             for i in 1..count {
                 let place = b.add(begin, Index::Const(i * step));
-                let value = loose.get(b, arena, place);
+                let value = buffer.get(b, arena, place);
                 sum = self.fold(b, sum, value);
             }
             return sum;
@@ -413,7 +413,7 @@ impl Reduction {
             let offset = b.mul(i, Index::Const(step));
             let offset = b.add(offset, Index::Const(step));
             let place = b.add(begin, offset);
-            let value = loose.get(b, arena, place);
+            let value = buffer.get(b, arena, place);
             let before = b.ids(Op::Load, self.from.elem, &[sum]);
             let after = self.fold(b, before, value);
             b.effect(Op::Store, [sum, after].map(Operand::Id));
@@ -434,7 +434,7 @@ impl Reduction {
         let b = &mut f;
         let (arena, sources) = (&mut this.arena, &mut this.lanes);
         let begin = sources.begin(b, arena, region);
-        let loose = ElementBuffer::new(b, begin, from.element());
+        let buffer = ElementBuffer::new(b, begin, from.element());
         let lane = sources.lane(b, from.workgroup);
         let source = LanePosition::of_lane(b, from.placement, lane);
         let value = b.param(0);
@@ -475,7 +475,7 @@ impl Reduction {
             let line = b.mul(row, Index::Const(cols));
             let place = b.add(line, col);
             let sum = b.ids(Op::Load, from.elem, &[sum]);
-            loose.put(b, arena, place, sum);
+            buffer.put(b, arena, place, sum);
         });
         arena.barrier(b, zone);
         if chunks > 1 {
@@ -488,23 +488,23 @@ impl Reduction {
                 let begin = b.mul(mine, Index::Const(chunk));
                 let whole = b.compare(Op::ULessThan, mine, Index::Const(chunks - u32::from(last < chunk)));
                 b.when(whole, &mut |b| {
-                    let total = self.fold_strided(b, arena, &loose, begin, chunk, 1);
-                    loose.put(b, arena, begin, total);
+                    let total = self.fold_strided(b, arena, &buffer, begin, chunk, 1);
+                    buffer.put(b, arena, begin, total);
                 });
                 if last < chunk {
                     let rest = b.compare(Op::IEqual, mine, Index::Const(chunks - 1));
                     b.when(rest, &mut |b| {
-                        let total = self.fold_strided(b, arena, &loose, begin, last, 1);
-                        loose.put(b, arena, begin, total);
+                        let total = self.fold_strided(b, arena, &buffer, begin, last, 1);
+                        buffer.put(b, arena, begin, total);
                     });
                 }
             });
             arena.barrier(b, zone);
         }
         let total = if chunks > 1 {
-            self.fold_strided(b, arena, &loose, Index::Const(0), chunks, chunk)
+            self.fold_strided(b, arena, &buffer, Index::Const(0), chunks, chunk)
         } else {
-            self.fold_strided(b, arena, &loose, Index::Const(0), parts, 1)
+            self.fold_strided(b, arena, &buffer, Index::Const(0), parts, 1)
         };
         let how = unroll_much(to.placement.len());
         let mut sink = ArrayBuilder::new(b, to, how != Unroll::Now);
@@ -516,17 +516,23 @@ impl Reduction {
     /// Every element becomes the fold of four neighbours.
     fn quarters(self, this: &mut Lower<'_, '_>, r: InstRef) -> Result<Id, Refusal> {
         let (from, to, label) = (self.from, self.to, self.label("2x2"));
-        let way = StagedTransfer { label: &label, from, to, elem: from.element(), step: 2 };
+        let transfer = StagedTransfer { label: &label, from, to, elem: from.element(), step: 2 };
         let cols = from.placement.shape.cols;
-        this.pass(r, &way, &|_, value| value, &|row, col| (row.times(2), col.times(2)), &|b, arena, loose, corner| {
-            let mut sum = loose.get(b, arena, corner);
-            for offset in [1, cols, cols + 1] {
-                let place = b.add(corner, Index::Const(offset));
-                let value = loose.get(b, arena, place);
-                sum = self.fold(b, sum, value);
-            }
-            sum
-        })
+        this.pass(
+            r,
+            &transfer,
+            &|_, value| value,
+            &|row, col| (row.times(2), col.times(2)),
+            &|b, arena, buffer, corner| {
+                let mut sum = buffer.get(b, arena, corner);
+                for offset in [1, cols, cols + 1] {
+                    let place = b.add(corner, Index::Const(offset));
+                    let value = buffer.get(b, arena, place);
+                    sum = self.fold(b, sum, value);
+                }
+                sum
+            },
+        )
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Factor {
     /// True if it stays in shared memory, all of it.
     pub(super) resident: bool,
     pub(super) packed: bool,
-    /// Neighbours that are brought together, in memory.
+    /// The adjacent elements in memory that are loaded together.
     pub(super) piece: u32,
     /// Neighbours in a line that can be read together.
     pub(super) together: u32,
@@ -355,11 +355,11 @@ impl StagedFactor {
         let (line, at) = (line.emit(b), at.emit(b));
         let quad = self.line(b, line);
         if !self.factor.packed {
-            let loose = exchange_buffer::ElementBuffer::new(b, quad, self.factor.elem);
+            let buffer = exchange_buffer::ElementBuffer::new(b, quad, self.factor.elem);
             return (0..count)
                 .map(|n| {
                     let place = b.add(at, Index::Const(n));
-                    let value = loose.get(b, arena, place);
+                    let value = buffer.get(b, arena, place);
                     self.factor.number(b, mul, value)
                 })
                 .collect();

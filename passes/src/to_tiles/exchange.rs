@@ -1,7 +1,7 @@
 //! Operations that move elements between tiles: conversions of use, transposition, folding 2x2 blocks.
 //!
 //! A staging buffer holds rows of the source as they are in memory; every subgroup stores its tiles there, and loads those of
-//! the result from there, column by column where it is transposed. Where elements change on the way, or where the
+//! the result from there, column by column where it is transposed. Where elements change too, or where the
 //! padding of the result must become zero, invocations make a second staging buffer of the first. What does not fit goes in
 //! slices of rows; every invocation of the scope takes part in every slice.
 

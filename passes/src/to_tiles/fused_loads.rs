@@ -2,7 +2,7 @@
 //!
 //! A matrix of workgroup scope that is loaded for one product, in the same block and with nothing between that could
 //! change what is in memory, is never held. The product goes in *slices* of K: all invocations of the workgroup
-//! together bring a slice of each such factor into one staging buffer (so each element is read from memory once, however many
+//! together stage a slice of each such factor in one staging buffer (so each element is read from memory once, however many
 //! subgroups need it), and each subgroup then loads the tiles of one step of K at a time, right before it multiplies
 //! them. A factor that is loaded tile by tile from where it is (a plain load, from shared memory as a rule) needs no
 //! staging buffer and is loaded at each step as well.
@@ -36,7 +36,7 @@ pub(super) enum Factor {
     Memory(Box<Memory>),
 }
 
-/// The way a product is computed.
+/// The plan of a product.
 pub(super) struct Slices {
     pub(super) left: Factor,
     pub(super) right: Factor,
@@ -44,7 +44,7 @@ pub(super) struct Slices {
     pub(super) steps: u32,
 }
 
-/// The way the factors of a product are brought.
+/// The plan that stages the factors of a product.
 pub(super) struct SlicePlan {
     pub(super) steps: u32,
     /// The loads of the left and the right one, and the part of them that is in a staging buffer at a time.
@@ -121,7 +121,7 @@ impl Slices {
 }
 
 impl Tiles<'_, '_> {
-    /// Chooses how the factors of a product are brought: in how many steps of K at a time, and what goes through staging buffers.
+    /// Chooses how the factors of a product are staged: in how many steps of K at a time, and what goes through staging buffers.
     pub(super) fn plan_slices(&self, (x, a): (Id, Mat), (y, bm): (Id, Mat)) -> SlicePlan {
         let zone = Zone::of_scope(a.workgroup);
         let from_tensor = |id: Id| self.analysis.accesses.get(self.function.deferred.get(&id)?).cloned();
@@ -184,7 +184,7 @@ impl Tiles<'_, '_> {
         Ok(Factor::Held(self.tiles_of(b.module, r, id)?.1))
     }
 
-    /// Brings the slice of K that begins with step `first` into the staging buffers.
+    /// Fills the staging buffers with the slice of K that begins with step `first`.
     pub(super) fn stage_slice(
         &mut self,
         b: &mut FunctionBuilder<'_>,

@@ -58,10 +58,10 @@ type MatrixStep = Option<(usize, Mat)>;
 impl Tiles<'_, '_> {
     /// Returns true if an instruction has to do with a matrix that becomes an array.
     pub(super) fn touches(&self, m: &Module, inst: &Inst) -> bool {
-        let cut = |t: Id| self.analysis.mats.get(&t).is_some_and(|m| !m.is_kept());
-        let cut_value = |id: Id| self.mat_of(m, id).is_some_and(|m| !m.is_kept());
+        let is_split = |t: Id| self.analysis.mats.get(&t).is_some_and(|m| !m.is_kept());
+        let is_split_value = |id: Id| self.mat_of(m, id).is_some_and(|m| !m.is_kept());
         match inst.op {
-            Op::CooperativeMatrixLengthKHR => inst.id(0).is_some_and(cut),
+            Op::CooperativeMatrixLengthKHR => inst.id(0).is_some_and(is_split),
             op if op.is_typed_access_chain() => {
                 matches!(self.chain_through(m, inst), Some((_, mat)) if !mat.is_kept())
             }
@@ -74,12 +74,12 @@ impl Tiles<'_, '_> {
                 true
             }
             Op::CompositeExtract | Op::CompositeInsert => {
-                inst.ty.is_some_and(cut)
-                    || inst.ids().any(cut_value)
+                inst.ty.is_some_and(is_split)
+                    || inst.ids().any(is_split_value)
                     || matches!(self.literals_through(m, inst), Some((_, mat)) if !mat.is_kept())
             }
             Op::Variable | Op::FunctionParameter | Op::Function => false,
-            _ => inst.ty.is_some_and(cut) || inst.ids().any(cut_value),
+            _ => inst.ty.is_some_and(is_split) || inst.ids().any(is_split_value),
         }
     }
 
@@ -434,8 +434,8 @@ impl Tiles<'_, '_> {
                 continue;
             };
             let (from, parts) = self.tiles_of(b.module, r, id)?;
-            let alike = from.shape == mat.shape && from.workgroup == mat.workgroup;
-            if !alike {
+            let fits = from.shape == mat.shape && from.workgroup == mat.workgroup;
+            if !fits {
                 let why = format!("{} makes a {} matrix of a {} one", inst.op, mat.name(), from.name());
                 let remedy = "convert between matrices of one shape and use";
                 return Err(Refusal::new("refused-instruction", Some(r), why, remedy));

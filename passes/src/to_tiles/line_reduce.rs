@@ -5,8 +5,8 @@
 //! fold a line each, and what comes of that is loaded as the rows of a tile with stride 0. Where several subgroups have
 //! parts of a line, each writes its fold to a vector of its own, and what was loaded of those is folded last.
 //!
-//! It is done so where all that a subgroup holds of a line is elements of the matrix, and where the result is cut like
-//! the source. The other way is in [`super::reduce`].
+//! It is done so where all that a subgroup holds of a line is elements of the matrix, and where the result is split like
+//! the source. Other reductions are in [`super::reduce`].
 
 use super::elements;
 use super::inst::Slot;
@@ -80,7 +80,7 @@ impl Fold {
 }
 
 impl Tiles<'_, '_> {
-    /// Reduces that way, if it can be done so.
+    /// Reduces along lines, if the staging buffers allow that.
     pub(super) fn fold_lines(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -119,37 +119,37 @@ impl Tiles<'_, '_> {
             return Some(result);
         }
         let mark = self.arena.mark();
-        let way = self.fold_buffers(b, r, fold);
-        let Some(way) = way else {
+        let buffers = self.fold_buffers(b, r, fold);
+        let Some(buffers) = buffers else {
             self.arena.release(mark);
             return None;
         };
-        let zone = way.vector.zone();
+        let zone = buffers.vector.zone();
         self.arena.barrier(b, zone);
         let subgroup = self.subgroup(b);
-        let begin = way.staging.begin(b, &mut self.arena, subgroup);
+        let begin = buffers.staging.begin(b, &mut self.arena, subgroup);
         for i in 0..lines {
             let tile = fold_tiles(b, fold, from.tile, what, &held_of(i));
             let at = Affine::constant(i * line_tile);
             let zero = Affine::default();
             let place = if fold.by_row { (&at, &zero) } else { (&zero, &at) };
-            way.staging.put(b, &mut self.arena, begin, tile, place);
+            buffers.staging.put(b, &mut self.arena, begin, tile, place);
         }
         self.arena.barrier(b, Zone::Subgroup);
-        let function = self.line_folds(b, fold, &way);
-        let (group, first) = self.place_in_vector(fold, &way);
+        let function = self.line_folds(b, fold, &buffers);
+        let (group, first) = self.place_in_vector(fold, &buffers);
         let at = first.emit(b);
         let (group_id, first_id) = (b.index(group), b.index(at));
         let void = b.globals.void(b.module);
         b.ids(Op::FunctionCall, void, &[function, group_id, first_id]);
         self.arena.barrier(b, zone);
         let (to_lines, to_tile, _) = fold.across(&to);
-        let begin = way.vector.begin(b, &mut self.arena, subgroup);
+        let begin = buffers.vector.begin(b, &mut self.arena, subgroup);
         for i in 0..to_lines {
             let at = first.clone().plus(&Affine::constant(i * to_tile));
-            let count = way.vector.layout.lines;
+            let count = buffers.vector.layout.lines;
             let mut load = |b: &mut FunctionBuilder<'_>, g: u32| {
-                let operands = way.vector.spread_operands(b, &mut self.arena, begin, (g, &at), fold.by_row);
+                let operands = buffers.vector.spread_operands(b, &mut self.arena, begin, (g, &at), fold.by_row);
                 if count > 1 {
                     b.op(Op::CooperativeMatrixLoadKHR, to.tile, operands)
                 } else {
@@ -171,8 +171,8 @@ impl Tiles<'_, '_> {
     fn folds_natively(&self, fold: &Fold) -> bool {
         let (from, to) = (fold.from, fold.to);
         let (_, _, groups, _) = fold.along();
-        let alike = fold.across(&from) == fold.across(&to) && from.shape.use_ == to.shape.use_;
-        self.analysis.native.reduce && groups == 1 && alike
+        let same_shape = fold.across(&from) == fold.across(&to) && from.shape.use_ == to.shape.use_;
+        self.analysis.native.reduce && groups == 1 && same_shape
     }
 
     fn fold_buffers(&mut self, b: &FunctionBuilder<'_>, r: InstRef, fold: &Fold) -> Option<FoldBuffers> {
@@ -183,7 +183,7 @@ impl Tiles<'_, '_> {
         let extents = if fold.by_row { (lines * line_tile, tile) } else { (tile, lines * line_tile) };
         let layout = Layout::new(from.elem, extents, (from.tile_rows, from.tile_cols), !fold.by_row, 1);
         let what = b.module.inst(r).op.to_string();
-        // What subgroups hold of the matrix is never the whole arena; the other way needs less.
+        // What subgroups hold of the matrix is never the whole arena; the general reduction needs less.
         let mut take = |zone: Zone, quads: u32| {
             let bytes = quads.checked_mul(QUAD).filter(|bytes| *bytes <= self.arena.room(zone))?;
             self.arena.take(r, &what, zone, bytes).ok()
@@ -198,9 +198,9 @@ impl Tiles<'_, '_> {
     }
 
     /// The line of the vector that the subgroup writes, and where in it its lines begin.
-    fn place_in_vector(&self, fold: &Fold, way: &FoldBuffers) -> (Index, Affine) {
+    fn place_in_vector(&self, fold: &Fold, buffers: &FoldBuffers) -> (Index, Affine) {
         let zero = Index::Const(0);
-        if way.vector.zone() == Zone::Subgroup {
+        if buffers.vector.zone() == Zone::Subgroup {
             return (zero, Affine::default());
         }
         let (row, col) = self.function.group.filter(|_| fold.from.workgroup).unwrap_or((zero, zero));
@@ -211,8 +211,8 @@ impl Tiles<'_, '_> {
     }
 
     /// The function that folds the lines of the subgroup's staging buffer into a line of the vector, from a place on.
-    fn line_folds(&mut self, b: &mut FunctionBuilder<'_>, fold: &Fold, way: &FoldBuffers) -> Id {
-        let FoldBuffers { staging, vector } = *way;
+    fn line_folds(&mut self, b: &mut FunctionBuilder<'_>, fold: &Fold, buffers: &FoldBuffers) -> Id {
+        let FoldBuffers { staging, vector } = *buffers;
         let key = Key {
             op: Op::CooperativeMatrixReduceNV,
             staging_buffers: vec![staging, vector],

@@ -2,8 +2,8 @@
 //!
 //! Precondition: scope, rows, columns, use and layouts are fixed (`specialize`); no function takes or returns a matrix
 //! (`inline`). Effect: every matrix type that the device does not have becomes an array of *tiles* under the same id,
-//! so variables, arrays and structs need no change; a value of such a type becomes a value for each tile. What is cut
-//! how, and which subgroup holds which, is said in [`shape`].
+//! so variables, arrays and structs need no change; a value of such a type becomes a value for each tile. [`shape`] decides
+//! the tiles of each type and the subgroups that hold them.
 //!
 //! # Values
 //!
@@ -188,8 +188,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mut g = Globals::new(m);
     let (mats, tile_types) = split_types(m, &mut g, &logical, &shapes, (&workgroup, size))?;
     check_element_order(m, cx, &mats)?;
-    let cut: FxHashSet<Id> = mats.values().filter(|m| !m.is_kept()).map(|m| m.ty).collect();
-    dead_matrices::run(m, &constants, &mats.keys().copied().collect(), &cut);
+    let split: FxHashSet<Id> = mats.values().filter(|m| !m.is_kept()).map(|m| m.ty).collect();
+    dead_matrices::run(m, &constants, &mats.keys().copied().collect(), &split);
     plain_to_tensor::to_tensor(m, &mut g, &constants, &mats);
     let mut tensors = Tensors::new(m, cx.options);
     let mut accesses = FxHashMap::default();
@@ -256,7 +256,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
 
 /// Refuses what relies on where elements are, unless tiles of the device have them there: elements beyond the last row or column
 /// are nobody's, and each kind of tile has its own places. Programs for Intel's devices rely on what those promise: that each
-/// element is held once, and alike in tiles of one shape.
+/// element is held once, at the same index in tiles of one shape.
 fn check_element_order(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -> Result<(), Refusal> {
     let uses = mats.iter().map(|(ty, mat)| (*ty, mat.shape.use_)).collect();
     let observed = observed_replication::observed(m, &uses);
@@ -283,12 +283,12 @@ fn check_element_order(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -
     copies.sort_unstable();
     for (from, to) in copies {
         let (Some(from), Some(to)) = (mats.get(&from), mats.get(&to)) else { continue };
-        let alike =
+        let same_positions =
             (from.tile_rows, from.tile_cols) == (to.tile_rows, to.tile_cols) && from.shape.use_ == to.shape.use_;
         let own = !kernel && from.is_kept() && to.is_kept();
-        let same = (from.tile_rows, from.tile_cols, from.rows(), from.cols())
+        let same_tiles = (from.tile_rows, from.tile_cols, from.rows(), from.cols())
             == (to.tile_rows, to.tile_cols, to.rows(), to.cols());
-        if !(alike || own || promised && same) {
+        if !(same_positions || own || promised && same_tiles) {
             let why = format!(
                 "elements of {} become elements of {} of the same index, and the device's matrices have other places for them",
                 from.name(),
@@ -300,7 +300,7 @@ fn check_element_order(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -
     Ok(())
 }
 
-/// Pairs of matrix types that meet in an instruction that works element by element.
+/// Pairs of matrix types that occur together in an instruction that works element by element.
 fn partners(m: &Module, logical: &[Logical]) -> Vec<(Id, Id)> {
     let ids: FxHashSet<Id> = logical.iter().map(|l| l.ty.id).collect();
     let mut out = Vec::new();
@@ -494,21 +494,21 @@ impl Tiles<'_, '_> {
             }
             let label = b.block_id();
             self.add_carried_phis(&mut b, label);
-            let split = self.split_header(&mut b, block)?;
+            let head = self.split_header(&mut b, block)?;
             let variable = |r: &InstRef| b.module.inst(*r).op == Op::Variable;
             let variables = if n == 0 { block.insts.iter().rposition(variable).map_or(0, |at| at + 1) } else { 0 };
             for (at, r) in block.insts.iter().enumerate() {
                 if n == 0 && at == variables {
                     self.prologue(&mut b);
                 }
-                if split.as_ref().is_some_and(|s| s.kept.contains(r)) {
+                if head.as_ref().is_some_and(|s| s.kept.contains(r)) {
                     continue;
                 }
                 if at + 1 == block.insts.len() {
                     self.prefetch_first(&mut b, label);
                 }
                 if at + 1 == block.insts.len()
-                    && let Some(next) = split.as_ref().and_then(|s| s.continues)
+                    && let Some(next) = head.as_ref().and_then(|s| s.continues)
                 {
                     b.branch_to(next);
                 }

@@ -1,4 +1,4 @@
-//! Products of matrices that are cut into tiles.
+//! Products of matrices that are split into tiles.
 //!
 //! `D[i][j] = C[i][j] + sum over k of A[i][k] * B[k][j]`, tile by tile, `k` ascending from C; the subgroup that holds
 //! tile (i, j) of C has the rows of A and the columns of B that it needs, so nothing is communicated.
@@ -118,7 +118,7 @@ impl Tiles<'_, '_> {
         Ok(())
     }
 
-    /// A factor whose tiles may hold something beyond the end of K, without that.
+    /// A factor whose tiles may hold elements beyond the end of K, with those masked to zero.
     fn masked_factor(
         &mut self,
         b: &mut FunctionBuilder<'_>,

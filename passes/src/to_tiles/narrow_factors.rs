@@ -71,8 +71,8 @@ fn narrow(m: &Module, constants: &Constants, profile: &Profile, product: InstRef
         let from = m.def_inst(id).filter(|i| i.op == Op::FConvert)?.id(0)?;
         let [was, is] = [types::coop_mat_of(m, from)?, types::coop_mat_of(m, id)?].map(|t| t.view(m, constants));
         let [narrow, wide] = [was.component?, is.component?];
-        let alike = (&was.scope, &was.rows, &was.cols, &was.use_) == (&is.scope, &is.rows, &is.cols, &is.use_);
-        (alike && holds_products(wide, narrow)).then_some((from, narrow))
+        let same_shape = (&was.scope, &was.rows, &was.cols, &was.use_) == (&is.scope, &is.rows, &is.cols, &is.use_);
+        (same_shape && holds_products(wide, narrow)).then_some((from, narrow))
     };
     let ((a, narrow_a), (b, narrow_b)) = (before(inst.id(0)?)?, before(inst.id(1)?)?);
     multiplies(profile, [narrow_a, narrow_b, sum(m, product)?, component(m, inst.ty?)?]).then_some([a, b])

@@ -1,6 +1,6 @@
 //! Callbacks for each element, and coordinates.
 //!
-//! Which element of a tile an invocation holds is not known, but two tiles of one type hold theirs alike. So where a
+//! Which element of a tile an invocation holds is not known, but two tiles of one type hold the same positions. So where a
 //! *iota table*, the numbers 0, 1, 2, .. in shared memory, is loaded as a tile with stride 0, down the columns or along the
 //! rows, element `i` of it is the row (column) of element `i` of every tile of that type.
 //!
@@ -165,7 +165,7 @@ impl Tiles<'_, '_> {
         Ok(result)
     }
 
-    /// Calls exactly once for each element, by way of staging buffers.
+    /// Calls exactly once for each element, through staging buffers.
     #[allow(clippy::too_many_arguments, reason = "what a per-element operation consists of")]
     fn call_exactly_once(
         &mut self,
@@ -500,7 +500,7 @@ fn as_word(b: &mut FunctionBuilder<'_>, elem: Elem, value: Id) -> Id {
     }
 }
 
-/// The other way round.
+/// The inverse of [`as_word`].
 fn from_word(b: &mut FunctionBuilder<'_>, elem: Elem, value: Index) -> Id {
     let value = b.index(value);
     match elem.scalar {

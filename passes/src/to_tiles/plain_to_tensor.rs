@@ -123,7 +123,7 @@ impl PlainToTensor<'_> {
         Some(())
     }
 
-    /// Returns true if a matrix that is cut is known to be where Vulkan has no tiles.
+    /// Returns true if a matrix that is split into tiles is known to be at an address that Vulkan does not allow for tiles.
     fn is_misaligned(&self, m: &Module, mat: Mat, (pointer, stride, unit): (Id, Id, u32), row_major: bool) -> bool {
         let (line, lines) = if row_major { (mat.tile_cols, mat.shape.rows) } else { (mat.tile_rows, mat.shape.cols) };
         let need = (line * mat.elem.scalar.bytes()).min(QUAD);

@@ -1,6 +1,6 @@
 //! Reductions.
 //!
-//! MajorOrder lines (rows, or columns), where [`super::line_reduce`] does not do it: each subgroup stores some of its tiles to a staging buffer of its own, and its invocations
+//! Along lines (rows, or columns), where [`super::line_reduce`] does not do it: each subgroup stores some of its tiles to a staging buffer of its own, and its invocations
 //! fold each what it holds of a line; these *partial* folds go to words of the scope's zone. Then the folds of a line
 //! are folded, into a vector with an element for each line, packed as tiles want it. A load with stride 0 makes the
 //! vector the rows (columns) of a whole tile, whatever the extent of the result is in the other direction.

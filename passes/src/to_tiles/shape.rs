@@ -1,8 +1,8 @@
 //! Chooses the tiles that matrices of the module are split into, and the subgroups that hold them.
 //!
-//! A matrix is cut into *tiles*, each a matrix of the device: all of one shape, in a grid that begins at row 0 and
+//! A matrix is split into *tiles*, each a matrix of the device: all of one shape, in a grid that begins at row 0 and
 //! column 0. The subgroups of its scope are a grid too ([`ThreadGrid`], one for all matrices of a scope): A is split by rows
-//! of tiles among grid rows, B by columns of tiles among grid columns, C both ways, as [`crate::matrix::placement`] says with
+//! of tiles among grid rows, B by columns of tiles among grid columns, C by both, as [`crate::matrix::placement`] says with
 //! "lane" read as "subgroup" and "element" as "tile".
 //!
 //! # Invariants
@@ -139,7 +139,7 @@ fn is(component: ComponentType, scalar: Scalar, signed: Option<bool>) -> bool {
     }
 }
 
-/// The types that meet in a MulAdd: A, B, C and the result, with the operand bits.
+/// The types of a MulAdd: A, B, C and the result, with the operand bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Product {
     at: InstRef,
@@ -155,7 +155,7 @@ pub(super) struct Choice<'a> {
     profile: &'a Profile,
     by_id: FxHashMap<Id, Logical>,
     products: Vec<Product>,
-    /// Types that meet in an instruction that works tile by tile.
+    /// Types that occur together in an instruction that works tile by tile.
     partners: Vec<(Id, Id)>,
     /// The steps that are left to the search.
     steps: u32,
@@ -278,7 +278,7 @@ impl<'a> Choice<'a> {
         false
     }
 
-    /// Types that no product decides: like those that they meet, else the best of the list.
+    /// Types that no product decides: like those that they occur together with, else the best of the list.
     fn choose_remaining(&self, shapes: &mut Shapes) -> Result<(), Refusal> {
         let mut open: Vec<Id> = self.by_id.keys().copied().filter(|t| !shapes.contains_key(t)).collect();
         open.sort_unstable();

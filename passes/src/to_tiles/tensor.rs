@@ -22,7 +22,7 @@ use coop_ir::{Id, Inst, InstRef, Op, Operand};
 /// A subgroup's staging buffer is not made larger than this: more shared memory would only keep other workgroups out.
 const MOST: u32 = 4096;
 
-/// Up to so many units of a staging buffer are brought by an invocation in code without a loop.
+/// The most units of a staging buffer that an invocation fills without a loop.
 const WRITTEN_OUT: u32 = 8;
 
 /// A function of the output, by what its body depends on.
@@ -249,7 +249,7 @@ impl Tiles<'_, '_> {
         Some((tiles, whole.unless))
     }
 
-    /// A tensor load by way of staging buffers.
+    /// A tensor load through staging buffers.
     fn load_staged(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -317,7 +317,7 @@ impl Tiles<'_, '_> {
         }
     }
 
-    /// A tensor store by way of staging buffers.
+    /// A tensor store through staging buffers.
     fn store_staged(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -398,7 +398,7 @@ impl Tiles<'_, '_> {
             let places =
                 if staging.is_shared() { staging.layout.unit_positions(f, begin, (lane, size), most) } else { None };
             match places {
-                // All at once, so that many loads are on their way together.
+                // Unrolled, so that many loads are in flight.
                 Some(places) => {
                     let mut got = Vec::new();
                     for (line, at, word) in places {
