@@ -27,7 +27,7 @@ use super::divisibility::align;
 use super::emit::{Endpoint, Visit};
 use super::index_math::{IndexMath, Num, Step};
 use super::layout_chain::{LayoutType, TensorType, ViewType, chain, layout};
-use super::locate::{Location, Rules};
+use super::locate::{AccessProperties, Location, Rules};
 use super::memory::Memory;
 use super::vectorized::WideMemory;
 use crate::builtins::add_to_interfaces;
@@ -407,14 +407,17 @@ impl Access {
         let view_parts = self.view_parts.iter().map(|a| num(*a)).collect();
         Rules::new(
             c,
-            self.layout,
-            self.view.clone(),
-            (self.rows, self.cols),
-            self.store,
-            self.semantics,
-            (parts, view_parts),
-            self.plain_strides,
-            self.far.map(|(d, _)| d),
+            AccessProperties {
+                layout: self.layout,
+                view: self.view.clone(),
+                shape: (self.rows, self.cols),
+                store: self.store,
+                semantics: self.semantics,
+                parts,
+                view_parts,
+                plain_strides: self.plain_strides,
+                far: self.far.map(|(d, _)| d),
+            },
         )
     }
 

@@ -87,20 +87,28 @@ struct Digit {
     radix: Option<Num>,
 }
 
+/// The properties of an access that its [`Rules`] follow from.
+pub(super) struct AccessProperties {
+    pub(super) layout: LayoutType,
+    pub(super) view: Option<ViewType>,
+    /// Rows and columns of the matrix.
+    pub(super) shape: (u32, u32),
+    pub(super) store: bool,
+    pub(super) semantics: Semantics,
+    /// The parts of the layout.
+    pub(super) parts: Vec<Num>,
+    /// The parts of the view.
+    pub(super) view_parts: Vec<Num>,
+    /// True if the strides of the view are those implied by its dimensions.
+    pub(super) plain_strides: bool,
+    /// The dimension with a 64-bit stride, if there is one.
+    pub(super) far: Option<usize>,
+}
+
 impl Rules {
-    #[allow(clippy::too_many_arguments, reason = "these are what an access consists of")]
-    pub(super) fn new(
-        c: &mut IndexMath<'_, '_>,
-        layout: LayoutType,
-        view: Option<ViewType>,
-        shape: (u32, u32),
-        store: bool,
-        semantics: Semantics,
-        parts: (Vec<Num>, Vec<Num>),
-        plain_strides: bool,
-        far: Option<usize>,
-    ) -> Rules {
-        let (parts, view_parts) = parts;
+    pub(super) fn new(c: &mut IndexMath<'_, '_>, properties: AccessProperties) -> Rules {
+        let AccessProperties { layout, view, shape, store, semantics, parts, view_parts, plain_strides, far } =
+            properties;
         let mut rules = Rules {
             layout,
             view,

@@ -319,14 +319,12 @@ impl StagedFactor {
 
     /// Reads `count` neighbours of a line, from its element `at` on, which is a multiple of `count`, as numbers of the
     /// type of the sums. `known` has sums that were computed before, where the code goes straight on.
-    #[allow(clippy::too_many_arguments, reason = "what a loop nest has in hand")]
     pub(super) fn get(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         mul: MulAdd,
-        line: &Affine,
-        at: &Affine,
+        (line, at): (&Affine, &Affine),
         count: u32,
         known: &mut FxHashMap<Affine, Index>,
     ) -> Vec<Id> {
@@ -392,7 +390,7 @@ impl StagedFactor {
         let bits = scalar.width();
         if !self.factor.packed || bits >= 32 {
             let (line, at) = (Affine::scaled(line, 1), Affine::scaled(at, 1));
-            return self.get(b, arena, mul, &line, &at, 1, &mut FxHashMap::default()).remove(0);
+            return self.get(b, arena, mul, (&line, &at), 1, &mut FxHashMap::default()).remove(0);
         }
         let quad = self.line(b, line);
         let first = b.mul(quad, Index::Const(4));

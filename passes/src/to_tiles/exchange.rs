@@ -240,10 +240,10 @@ impl Tiles<'_, '_> {
         let begin = staging.begin(b, &mut self.arena, subgroup);
         let whole = |m: Mat| Batch { row: 0, col: 0, rows: m.rows(), cols: m.cols() };
         self.arena.barrier(b, Zone::Subgroup);
-        self.put_batch(b, staging, begin, from, whole(from), parts);
+        self.put_batch(b, (staging, begin), from, whole(from), parts);
         self.arena.barrier(b, Zone::Subgroup);
         let mut result = vec![to.tile; to.tiles() as usize];
-        self.get_batch(b, slot, staging, begin, to, whole(to), &mut result);
+        self.get_batch(b, slot, (staging, begin), to, whole(to), &mut result);
         self.arena.release(mark);
         Some(result)
     }

@@ -21,6 +21,11 @@ impl Slot {
         Slot { at, used: false }
     }
 
+    /// Returns the old instruction.
+    pub(super) fn at(&self) -> InstRef {
+        self.at
+    }
+
     /// Leaves the id to another slot of the instruction.
     pub(super) fn skip(&mut self) {
         self.used = true;

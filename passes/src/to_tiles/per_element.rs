@@ -114,7 +114,7 @@ impl Tiles<'_, '_> {
             let row_uniform = self.is_row_uniform(inst.result);
             self.native_each(b, &mut slot, mat, &callback, (&parts, row_uniform))
         } else if effects || (places && !represents_positions(mat)) {
-            self.call_exactly_once(b, r, &mut slot, inst, mat, &callback, &parts)?
+            self.call_exactly_once(b, &mut slot, inst, mat, &callback, &parts)?
         } else {
             let row_uniform = self.is_row_uniform(inst.result);
             self.call_in_place(b, r, &mut slot, mat, &callback, (&parts, row_uniform))?
@@ -166,17 +166,16 @@ impl Tiles<'_, '_> {
     }
 
     /// Calls exactly once for each element, through staging buffers.
-    #[allow(clippy::too_many_arguments, reason = "what a per-element operation consists of")]
     fn call_exactly_once(
         &mut self,
         b: &mut FunctionBuilder<'_>,
-        r: InstRef,
         slot: &mut Slot,
         inst: &Inst,
         mat: Mat,
         callback: &Callback,
         parts: &TileIds,
     ) -> Result<TileIds, Refusal> {
+        let r = slot.at();
         let used = inst.result.is_some_and(|id| self.analysis.uses.contains_key(&id));
         let mark = self.arena.mark();
         let matrices = callback.matrices();
@@ -203,7 +202,7 @@ impl Tiles<'_, '_> {
             for ((staging, begin), tiles) in
                 staging_buffers.iter().zip(&begins).zip([parts].into_iter().chain(matrices.iter().copied()))
             {
-                self.put_batch(b, *staging, *begin, mat, batch, tiles);
+                self.put_batch(b, (*staging, *begin), mat, batch, tiles);
             }
             self.arena.barrier(b, Zone::Subgroup);
             let (row, col) = self.origin(b, mat, batch);
@@ -223,7 +222,7 @@ impl Tiles<'_, '_> {
                     // The id of the result is for what all agree on.
                     target.skip();
                 }
-                self.get_batch(b, target, staging_buffers[0], begins[0], mat, batch, &mut result);
+                self.get_batch(b, target, (staging_buffers[0], begins[0]), mat, batch, &mut result);
             }
         }
         self.arena.release(mark);

@@ -209,7 +209,7 @@ impl Tiles<'_, '_> {
         let lines = self.partial_folds(b, &plan);
         for (n, batch) in batches.of(from).into_iter().enumerate() {
             self.enter(b, from, n == 0);
-            self.put_batch(b, plan.staging, begin, from, batch, parts);
+            self.put_batch(b, (plan.staging, begin), from, batch, parts);
             self.arena.barrier(b, Zone::Subgroup);
             let (row, col) = self.origin(b, from, batch);
             let (row, col) = (b.index(row), b.index(col));

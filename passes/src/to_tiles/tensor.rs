@@ -146,14 +146,12 @@ impl Tiles<'_, '_> {
         if self.analysis.subgroups == Some(1) { Index::Const(0) } else { self.builtins.load(b, BuiltIn::SubgroupId) }
     }
 
-    /// Loads the tiles of a batch from a staging buffer.
-    #[allow(clippy::too_many_arguments, reason = "what a batch consists of")]
+    /// Loads the tiles of a batch from a staging buffer, which begins at `begin` for the subgroup.
     pub(super) fn get_batch(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         slot: &mut Slot,
-        staging: StagingBuffer,
-        begin: Index,
+        (staging, begin): (StagingBuffer, Index),
         mat: Mat,
         batch: Batch,
         parts: &mut TileIds,
@@ -164,12 +162,11 @@ impl Tiles<'_, '_> {
         }
     }
 
-    /// Stores the tiles of a batch to a staging buffer.
+    /// Stores the tiles of a batch to a staging buffer, which begins at `begin` for the subgroup.
     pub(super) fn put_batch(
         &mut self,
         b: &mut FunctionBuilder<'_>,
-        staging: StagingBuffer,
-        begin: Index,
+        (staging, begin): (StagingBuffer, Index),
         mat: Mat,
         batch: Batch,
         parts: &TileIds,
@@ -269,13 +266,13 @@ impl Tiles<'_, '_> {
         for (n, batch) in batches.of(mat).into_iter().enumerate() {
             self.enter(b, mat, n == 0);
             if let Some(old) = &old {
-                self.put_batch(b, staging, begin, mat, batch, old);
+                self.put_batch(b, (staging, begin), mat, batch, old);
                 self.arena.barrier(b, Zone::Subgroup);
             }
             let (row, col) = self.origin(b, mat, batch);
             call(b, function, &access.args, row, col);
             self.arena.barrier(b, Zone::Subgroup);
-            self.get_batch(b, slot, staging, begin, mat, batch, &mut parts);
+            self.get_batch(b, slot, (staging, begin), mat, batch, &mut parts);
         }
         self.arena.release(mark);
         Ok(parts)
@@ -335,7 +332,7 @@ impl Tiles<'_, '_> {
         let owner = self.owner(b, mat);
         for (n, batch) in batches.of(mat).into_iter().enumerate() {
             self.enter(b, mat, n == 0);
-            self.put_batch(b, staging, begin, mat, batch, parts);
+            self.put_batch(b, (staging, begin), mat, batch, parts);
             self.arena.barrier(b, Zone::Subgroup);
             let (row, col) = self.origin(b, mat, batch);
             let mut take = |b: &mut FunctionBuilder<'_>| call(b, function, &access.args, row, col);
