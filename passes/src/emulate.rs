@@ -1,11 +1,11 @@
-//! Subgroups of a size that the device has not: the module's own operations on subgroups, where lanes are counted by local index.
+//! Emulates subgroups of a size that the device does not support: lowers the module's operations on subgroups if lanes come from the local invocation index.
 //!
 //! Precondition: the workgroup's size is fixed (`specialize`). Effect, with `--lanes local-index` and a size that is not the
 //! device's: each operation on a subgroup becomes a call of a function of the module. Those that only compute (counts of bits in
 //! ballots, masks) stay where they are. Those that communicate put a value of each invocation into an array in shared memory,
 //! with a barrier of the workgroup before and after; so they have to stand where all invocations of the workgroup execute them
 //! together ([`uniform_blocks`]), and all are active there. Barriers of a subgroup become barriers of the workgroup, under the same
-//! condition. What loads of built-in variables answer is said in `scalar/lanes.rs`.
+//! condition. `matrix/lanes.rs` defines the values of built-in variables about subgroups.
 //!
 //! Refuses: communication and barriers where not all invocations are sure to be together; types that are neither truth values nor
 //! numbers of 8 to 64 bits. Operations that have no lowering here (partitions, quads' votes) are left, and refused there.
@@ -133,7 +133,7 @@ struct Emulation {
     size: u32,
     /// Invocations of the workgroup.
     invocations: u32,
-    /// Where values go: first a word of each invocation, then the second words.
+    /// The array of values: first a word of each invocation, then the second words.
     arena: Arena,
     builtins: Builtins,
     functions: FxHashMap<Key, Id>,
@@ -278,7 +278,7 @@ impl Emulation {
         b.mul(subgroup, Index::Const(self.size))
     }
 
-    /// Where a word of an invocation's value is.
+    /// Returns the index of a word of an invocation's value.
     fn place(&self, b: &mut FunctionBuilder<'_>, word: u32, invocation: Index) -> Index {
         b.add(invocation, Index::Const(word * self.invocations))
     }
@@ -530,7 +530,7 @@ fn is_computed(what: GroupOp) -> bool {
     matches!(what, G::InverseBallot | G::BallotBitExtract | G::BallotBitCount | G::BallotFindLsb | G::BallotFindMsb)
 }
 
-/// How a value is held in words.
+/// The representation of a value in words.
 struct Layout {
     ty: Id,
     elem: Id,

@@ -14,7 +14,7 @@ use crate::builtins::{Builtins, add_to_interfaces};
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::matrix::arena::{Arena, Zone};
 use crate::matrix::barrier;
-use crate::matrix::bits::{gather, small_type, spread};
+use crate::matrix::bits::{gather, small_type, split_value};
 use crate::matrix::lanes::unknown_size;
 use crate::pipeline::PassCx;
 use crate::workgroup::Workgroup;
@@ -484,7 +484,7 @@ fn split_number(b: &mut FunctionBuilder<'_>, from: Scalar, from_ty: Id, value: I
     }
     let word = b.u32_type();
     let value = if from_ty == word || from != WORD { value } else { b.ids(Op::Bitcast, word, &[value]) };
-    spread(b, to, to_ty, value, from.width())
+    split_value(b, to, to_ty, value, from.width())
 }
 
 /// Joins numbers into ones that are at least as wide.

@@ -1,4 +1,4 @@
-//! Sums of multiples of values, so that addresses fold as far as they are known.
+//! Affine sums: sums of multiples of values and a constant, so that addresses fold as far as they are known.
 
 use coop_ir::Id;
 use coop_ir::builder::{FunctionBuilder, Index};

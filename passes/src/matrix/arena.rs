@@ -26,7 +26,7 @@
 use crate::builtins::add_to_interfaces;
 use crate::kernel::is_kernel;
 use crate::matrix::barrier;
-use crate::matrix::bits::{gather, part, spread};
+use crate::matrix::bits::{gather, part, split_value};
 use crate::{Cause, Refusal};
 use coop_device::Profile;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, name};
@@ -439,7 +439,7 @@ pub(crate) fn words_of(b: &mut FunctionBuilder<'_>, elem: Elem, elements: &[Id])
             chunks.map(|c| gather(b, scalar, elem, c, word_type)).collect()
         }
         32 => elements.iter().map(|e| gather(b, scalar, elem, &[*e], word_type)).collect(),
-        width => elements.iter().flat_map(|e| spread(b, WORD, word_type, *e, width)).collect(),
+        width => elements.iter().flat_map(|e| split_value(b, WORD, word_type, *e, width)).collect(),
     }
 }
 

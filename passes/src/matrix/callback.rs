@@ -1,4 +1,4 @@
-//! Effects of callbacks and of other instructions.
+//! Finds the side effects of callbacks and of other instructions.
 
 use coop_ir::effects::{self, Written};
 use coop_ir::grammar::Effects;

@@ -1,4 +1,4 @@
-//! Arithmetic on single elements: operations, conversions that truncate, saturated sums.
+//! Generates arithmetic on single elements: operations, conversions that truncate, saturated sums.
 
 use super::bits::part;
 use crate::decorations::{self, Decorated};

@@ -1,9 +1,10 @@
-//! Where an invocation learns which lane it is.
+//! Computes the lane number of an invocation.
 //!
-//! [`Lanes::Subgroup`]: `SubgroupLocalInvocationId`, on a pipeline that requires the subgroup size.
-//! [`Lanes::LocalIndex`] and matrices of workgroup scope: `LocalInvocationIndex`. Where lanes of such a matrix hand each
-//! other values by shuffles, they are counted subgroup by subgroup instead, all of which must be full. In the first case each run of
-//! `subgroup size` invocations stands for a subgroup, and what the module asks about subgroups is answered accordingly.
+//! [`Lanes::Subgroup`] reads `SubgroupLocalInvocationId`, in a pipeline that requires the subgroup size.
+//! [`Lanes::LocalIndex`] and matrices of workgroup scope use `LocalInvocationIndex`; with the former, each run of `subgroup
+//! size` invocations is a subgroup, and the module's queries about subgroups are answered accordingly. If lanes of a matrix
+//! of workgroup scope exchange values by shuffles, they are counted subgroup by subgroup instead, and all subgroups must be
+//! full.
 
 use crate::builtins::{Builtins, loaded_type};
 use crate::matrix::arena::{Arena, Region, Zone};

@@ -1,4 +1,4 @@
-//! The matrix core: what both lowerings are made of.
+//! The matrix core that both lowerings share.
 //!
 //! [`crate::to_scalar`] and [`crate::to_tiles`] import from here and never from each other.
 //!

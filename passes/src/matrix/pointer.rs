@@ -72,7 +72,7 @@ pub(crate) fn place(m: &Module, constants: &Constants, r: InstRef, pointer: Id) 
     Ok(MemoryLocation { root, global, indices, component, storage, memory, memory_ty, lanes, physical: is_physical(m) })
 }
 
-/// Where the chain of accesses that makes a pointer begins, and the indices from there.
+/// Returns the root of the access chains that make a pointer, and the indices from there.
 pub(crate) fn chain(m: &Module, pointer: Id) -> (Id, Vec<Id>) {
     let mut root = pointer;
     let mut parts: Vec<Vec<Id>> = Vec::new();

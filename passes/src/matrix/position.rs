@@ -1,4 +1,4 @@
-//! The rows and columns of a lane's elements, as code: what [`super::placement`] says, computed by the output.
+//! Generates the code that computes the rows and columns of a lane's elements, as [`super::placement`] defines them.
 
 use super::affine::Affine;
 use super::lanes::LaneSource;
@@ -100,13 +100,13 @@ pub(crate) fn both(b: &mut FunctionBuilder<'_>, one: Option<Id>, other: Option<I
 impl Placement {
     /// The index of the element in row `i` and column `j` of a fragment.
     pub(crate) fn index(self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> Index {
-        let line = b.mul(i, Index::Const(self.cols.held));
+        let line = b.mul(i, Index::Const(self.cols.per_group));
         b.add(line, j)
     }
 
     /// The row and the column, in the fragment, of the element at an index.
     pub(crate) fn row_and_column(self, b: &mut FunctionBuilder<'_>, index: Index) -> (Index, Index) {
-        (b.div(index, self.cols.held), b.rem(index, self.cols.held))
+        (b.div(index, self.cols.per_group), b.rem(index, self.cols.per_group))
     }
 }
 
@@ -115,7 +115,7 @@ impl AxisSplit {
     pub(crate) fn unclamped(self, b: &mut FunctionBuilder<'_>, group: Index, i: Index) -> Affine {
         let group = if self.groups == 1 { Affine::default() } else { Affine::scaled(group, self.piece) };
         let step = self.groups * self.piece;
-        if self.piece == self.held {
+        if self.piece == self.per_group {
             group.plus(&Affine::scaled(i, 1))
         } else if self.piece == 1 {
             group.plus(&Affine::scaled(i, step))
@@ -141,7 +141,7 @@ impl AxisSplit {
 
 #[cfg(test)]
 mod tests {
-    use super::super::placement::{MajorOrder, Shape, ThreadGrid, Use, spread_within, tile};
+    use super::super::placement::{MajorOrder, Shape, ThreadGrid, Use, coalesced_within, tile};
     use super::*;
     use coop_ir::builder::Globals;
     use coop_ir::text;
@@ -159,7 +159,7 @@ mod tests {
                     for piece in [1, 2, 4] {
                         out.push(tile(lanes, shape, (1, piece), piece == 2));
                         for order in [MajorOrder::Row, MajorOrder::Column] {
-                            out.push(spread_within(lanes, shape, order, piece, 16));
+                            out.push(coalesced_within(lanes, shape, order, piece, 16));
                         }
                     }
                 }
@@ -199,7 +199,7 @@ mod tests {
                         assert_eq!(split.unclamped(b, code, n).known(), Some(place), "{placement:?}");
                         // What does not pad needs no test.
                         assert!(split.pads() || place < split.extent, "{placement:?}");
-                        assert_eq!(split.pads(), split.held * split.groups != split.extent);
+                        assert_eq!(split.pads(), split.per_group * split.groups != split.extent);
                     }
                 }
             }
@@ -212,7 +212,7 @@ mod tests {
         for lanes in [4, 32] {
             for grid in (1..=lanes).filter(|r| lanes % r == 0).map(|r| ThreadGrid::new(r, lanes / r)) {
                 let of = |use_| {
-                    grid.held(super::super::placement::BlockedMatrix {
+                    grid.blocked(super::super::placement::BlockedMatrix {
                         shape: Shape { rows: 16, cols: 16, use_ },
                         once: true,
                     })

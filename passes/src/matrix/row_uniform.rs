@@ -1,8 +1,8 @@
-//! Matrices whose rows hold one value each.
+//! Finds matrices whose rows hold one value each.
 //!
-//! A reduction of rows gives such a matrix, and so does element-wise arithmetic on nothing but such matrices:
-//! attention keeps the maximum and the sum of every row as such a matrix. Of each row one element then stands for all, which is
-//! less to hold and to compute.
+//! A reduction of rows gives such a matrix, and so does element-wise arithmetic on such matrices only: attention keeps the
+//! maximum and the sum of every row in such a matrix. One element of each row then represents the row, which takes fewer
+//! registers and instructions.
 
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{CooperativeMatrixReduce as Reduce, GlslStd450};

@@ -7,7 +7,7 @@ use super::vectorized::stepping_pointer;
 use crate::Refusal;
 use crate::matrix::address::access_operands;
 use crate::matrix::arena::Elem;
-use crate::matrix::bits::{gather, part, small_type, spread};
+use crate::matrix::bits::{gather, part, small_type, split_value};
 use crate::matrix::pointer::{MemoryLocation, place, step, steppable};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::constant::Constants;
@@ -539,7 +539,7 @@ impl Root {
             return self.store_part(b, (linear, far), value);
         }
         let numbers = if width < scalar.width() {
-            spread(b, place.memory, memory_type, value, scalar.width())
+            split_value(b, place.memory, memory_type, value, scalar.width())
         } else {
             vec![gather(b, scalar, elem, &[value], memory_type)]
         };

@@ -5,7 +5,7 @@ use super::base_address::{BaseAddress, promised};
 use super::byte_address::{Address, Layouts, Term, Views, unaligned, with_alignment};
 use super::index_math::{IndexMath, Num, Step};
 use crate::matrix::arena::{Elem, QUAD, words_of};
-use crate::matrix::bits::{gather, spread};
+use crate::matrix::bits::{gather, split_value};
 use coop_ir::builder::{FunctionBuilder, Globals, decorate};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -195,7 +195,7 @@ impl WideRoot {
 fn elements_of(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) -> Vec<Id> {
     let word = b.u32_type();
     match elem.scalar.width() {
-        8 | 16 => words.iter().flat_map(|w| spread(b, elem.scalar, elem.ty, *w, 32)).collect(),
+        8 | 16 => words.iter().flat_map(|w| split_value(b, elem.scalar, elem.ty, *w, 32)).collect(),
         32 => words.iter().map(|w| if elem.ty == word { *w } else { b.ids(Op::Bitcast, elem.ty, &[*w]) }).collect(),
         _ => words.chunks_exact(2).map(|pair| gather(b, WORD, word, pair, elem.ty)).collect(),
     }

@@ -298,7 +298,7 @@ impl MulAdd {
 
     /// Multiplications of a lane.
     fn work(&self) -> u32 {
-        self.d.placement.len().saturating_mul(self.a.placement.cols.held)
+        self.d.placement.len().saturating_mul(self.a.placement.cols.per_group)
     }
 
     /// The type in which a lane sums.
@@ -408,7 +408,8 @@ impl MulAdd {
     }
 
     fn unrolled(&self, b: &mut FunctionBuilder<'_>) -> Id {
-        let (rows, cols, depth) = (self.d.placement.rows.held, self.d.placement.cols.held, self.a.placement.cols.held);
+        let (rows, cols, depth) =
+            (self.d.placement.rows.per_group, self.d.placement.cols.per_group, self.a.placement.cols.per_group);
         let [a_signed, b_signed] =
             [Bits::MatrixASignedComponentsKHR, Bits::MatrixBSignedComponentsKHR].map(|bit| self.bits.contains(bit));
         let all = |b: &mut FunctionBuilder<'_>, param: usize, mat: Mat, signed: Option<bool>| -> Vec<Id> {
@@ -439,7 +440,8 @@ impl MulAdd {
     }
 
     fn looped(&self, b: &mut FunctionBuilder<'_>) -> Id {
-        let (rows, cols, depth) = (self.d.placement.rows.held, self.d.placement.cols.held, self.a.placement.cols.held);
+        let (rows, cols, depth) =
+            (self.d.placement.rows.per_group, self.d.placement.cols.per_group, self.a.placement.cols.per_group);
         let [a_signed, b_signed] =
             [Bits::MatrixASignedComponentsKHR, Bits::MatrixBSignedComponentsKHR].map(|bit| self.bits.contains(bit));
         let values = [0, 1, 2].map(|i| b.param(i));

@@ -1,4 +1,4 @@
-//! The arrays that stand for matrices, in the functions that are made: reading, writing, visiting their elements.
+//! Reads, writes and visits the elements of the arrays that replace matrices, in generated functions.
 
 use super::Mat;
 use crate::matrix::placement::Placement;
@@ -32,14 +32,14 @@ pub(super) fn visit(
     body: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index, Index),
 ) {
     // Where the outer one is a loop, the inner one need not be written out.
-    let inner = match (how, unroll(placement.cols.held)) {
+    let inner = match (how, unroll(placement.cols.per_group)) {
         (Unroll::Now, _) => Unroll::Now,
         (_, Unroll::Now) => Unroll::Ask,
         (_, own) => own,
     };
-    b.repeat(placement.rows.held, how, &mut |b, i| {
-        let line = b.mul(i, Index::Const(placement.cols.held));
-        b.repeat(placement.cols.held, inner, &mut |b, j| {
+    b.repeat(placement.rows.per_group, how, &mut |b, i| {
+        let line = b.mul(i, Index::Const(placement.cols.per_group));
+        b.repeat(placement.cols.per_group, inner, &mut |b, j| {
             let at = b.add(line, j);
             body(b, i, j, at);
         });
@@ -134,9 +134,9 @@ impl ArrayBuilder {
         how: Unroll,
         make: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index) -> Id,
     ) {
-        let cols = mat.placement.cols.held;
+        let cols = mat.placement.cols.per_group;
         let inner = if how == Unroll::Now { how } else { unroll(cols) };
-        b.repeat(mat.placement.rows.held, how, &mut |b, i| {
+        b.repeat(mat.placement.rows.per_group, how, &mut |b, i| {
             let line = b.mul(i, Index::Const(cols));
             let value = make(b, i, line);
             b.repeat(cols, inner, &mut |b, j| {

@@ -1,8 +1,7 @@
-//! Per-element operations and coordinates.
+//! Lowers per-element operations and queries of coordinates.
 //!
-//! A callback is called for each real element; once, by the lane that owns it, if it does anything besides computing a
-//! value. Where other lanes hold copies of the element and the result is used, those copies are then updated
-//! through shared memory.
+//! A callback is called for each element of the matrix. If it has side effects, the lane that owns the element calls it once;
+//! if other lanes hold copies of the element and the result is used, the copies are then updated through shared memory.
 
 use super::array::{Array, ArrayBuilder, unroll_much, visit};
 use super::exchange::Conversion;
@@ -160,7 +159,7 @@ impl PerElement {
     fn make(&self, this: &mut Lower<'_, '_>, params: &[Id], types: &[Id]) -> Result<Id, Refusal> {
         let mat = self.mat;
         small_type(this.m, mat.scalar);
-        let calls = if self.result_is_row_uniform { mat.placement.rows.held } else { mat.placement.len() };
+        let calls = if self.result_is_row_uniform { mat.placement.rows.per_group } else { mat.placement.len() };
         let how = match unroll_much(calls) {
             Unroll::Now if self.size.saturating_mul(calls) > WRITTEN_OUT => Unroll::Ask,
             how => how,

@@ -1,7 +1,7 @@
-//! Operations that move elements between lanes: conversions of use, transposition. Reductions are in [`super::reduce`].
+//! Lowers operations that move elements between lanes: conversions of use, transposition. Reductions are in [`super::reduce`].
 //!
-//! They go through shared memory: a barrier, since others may still read what was there; each lane writes the elements
-//! that it owns; a barrier; each lane reads what it holds of the result. A matrix for which there is no room goes in
+//! Elements go through shared memory: a barrier, since other lanes may still read earlier contents; each lane writes the
+//! elements that it owns; a barrier; each lane reads its elements of the result. A matrix that does not fit is processed in
 //! slices of rows. Every lane of the scope executes every barrier: the trip counts are constants.
 
 use super::array::{Array, ArrayBuilder, unroll_much, visit};

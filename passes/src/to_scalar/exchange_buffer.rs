@@ -1,4 +1,4 @@
-//! Single elements in shared memory: how lanes hand them to each other.
+//! A buffer of single elements in shared memory, through which lanes exchange them.
 //!
 //! Each element has a word of its own (two, if it is wider), because lanes that hold neighbours write at the same time
 //! and nothing writes less than a word.
@@ -6,7 +6,7 @@
 use super::{Lower, Mat};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Elem, Region, Zone};
-use crate::matrix::bits::{gather, part, small_type, spread};
+use crate::matrix::bits::{gather, part, small_type, split_value};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Op};
@@ -50,7 +50,7 @@ impl ElementBuffer {
                 vec![gather(b, scalar, ty, &parts, word_type)]
             }
             32 => vec![gather(b, scalar, ty, &[value], word_type)],
-            width => spread(b, WORD, word_type, value, width),
+            width => split_value(b, WORD, word_type, value, width),
         };
         for (at, value) in (0..).zip(parts) {
             let word = self.word(b, place, at);

@@ -42,7 +42,7 @@ struct LanePieces {
     entries: u32,
 }
 
-/// Where a piece is in a slice.
+/// The position of a piece in a slice.
 struct Piece {
     line: Index,
     at: Index,

@@ -55,7 +55,7 @@ impl Fragment<'_> {
         };
         let deep = if factor.along_memory() { in_line } else { lines };
         let all = |held: u32| Range { first: Index::Const(0), count: held };
-        let (mut along_line, mut across) = (all(in_line.held), all(lines.held));
+        let (mut along_line, mut across) = (all(in_line.per_group), all(lines.per_group));
         // A slice is a multiple of one piece per lane, so it is a range of the elements that each lane holds.
         let stride = deep.groups.saturating_mul(deep.piece);
         let ranged = !whole && !deep.pads() && slice.is_multiple_of(stride);

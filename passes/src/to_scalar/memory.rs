@@ -15,7 +15,7 @@ use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::address::{FAR, access_operands, narrow};
 use crate::matrix::affine::Affine;
-use crate::matrix::bits::{gather, part, spread};
+use crate::matrix::bits::{gather, part, split_value};
 use crate::matrix::placement::{self, MajorOrder, Run};
 use crate::matrix::pointer::{MemoryLocation, place, step, steppable};
 use crate::matrix::position::{ElementPosition, LanePosition};
@@ -118,7 +118,7 @@ impl Lower<'_, '_> {
     ) -> Result<(Mat, Id), Refusal> {
         let along = if run.along_row { MajorOrder::Row } else { MajorOrder::Column };
         let lanes = mat.placement.grid.lanes();
-        let placement = placement::spread(lanes, run.shape, along, run.len);
+        let placement = placement::coalesced(lanes, run.shape, along, run.len);
         let moved =
             Conversion { from: mat, to: Mat { placement, ..mat }, transposed: false, op: None, truncates: false };
         if !run.fits(placement) || self.zone(r, mat.workgroup).is_err() {
@@ -251,8 +251,8 @@ impl Lower<'_, '_> {
         let outer = unroll(mat.placement.len());
         let value = if outer == Unroll::Now {
             let mut parts = Vec::new();
-            for i in 0..mat.placement.rows.held {
-                for j in 0..mat.placement.cols.held {
+            for i in 0..mat.placement.rows.per_group {
+                for j in 0..mat.placement.cols.per_group {
                     parts.push(v.load(&mut b, Index::Const(i), Index::Const(j)));
                 }
             }
@@ -260,9 +260,9 @@ impl Lower<'_, '_> {
         } else {
             let array = b.variable(mat.ty);
             let pointer = b.globals.pointer(b.module, StorageClass::Function, mat.elem);
-            let inner = unroll(mat.placement.cols.held);
-            b.repeat(mat.placement.rows.held, outer, &mut |b, i| {
-                b.repeat(mat.placement.cols.held, inner, &mut |b, j| {
+            let inner = unroll(mat.placement.cols.per_group);
+            b.repeat(mat.placement.rows.per_group, outer, &mut |b, i| {
+                b.repeat(mat.placement.cols.per_group, inner, &mut |b, j| {
                     v.forget();
                     let value = v.load(b, i, j);
                     let at = mat.placement.index(b, i, j);
@@ -541,9 +541,9 @@ impl Visit {
             array
         });
         let (lines, along) = if self.row_major {
-            (placement.rows.held, placement.cols.held / run)
+            (placement.rows.per_group, placement.cols.per_group / run)
         } else {
-            (placement.cols.held, placement.rows.held / run)
+            (placement.cols.per_group, placement.rows.per_group / run)
         };
         let inner = unroll(along * run);
         let this = &mut *self;
@@ -571,7 +571,7 @@ impl Visit {
             let (memory, scalar) = (self.place.memory, self.mat.scalar);
             let bits = along.clone().times(scalar.width());
             let numbers = if memory.width() < scalar.width() {
-                spread(b, memory, self.place.memory_ty, parts[0], scalar.width())
+                split_value(b, memory, self.place.memory_ty, parts[0], scalar.width())
             } else {
                 vec![gather(b, scalar, self.mat.elem, parts, self.place.memory_ty)]
             };

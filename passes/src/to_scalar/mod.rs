@@ -234,7 +234,7 @@ impl Lower<'_, '_> {
                 matrix: view.unwrap_or_default(),
                 tile: None,
                 grid: [mat.placement.grid.rows, mat.placement.grid.cols],
-                per_lane: [placement.rows.held, placement.cols.held],
+                per_lane: [placement.rows.per_group, placement.cols.per_group],
                 replicated: placement.copies(),
             });
         }
@@ -248,7 +248,7 @@ impl Lower<'_, '_> {
         self.left.insert(id, load);
     }
 
-    /// Where a factor comes from.
+    /// Returns the source of a factor.
     fn source(&mut self, id: Id) -> product::Source {
         if let Some(resident) = self.residents.get(&id) {
             return product::Source::Resident(*resident);

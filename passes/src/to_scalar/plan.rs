@@ -1,15 +1,17 @@
 //! Chooses the placement of each matrix type, for the module as a whole.
 //!
-//! Matrices of subgroup scope are small, and held in bands of one grid. Those of workgroup scope are held without
-//! copies: factors in spreads along the direction in which they mostly lie in memory, accumulators in tiles whose
-//! pieces are what the factors of their products have together.
+//! Matrices of subgroup scope are small, and held in blocks of one thread grid. Those of workgroup scope are held without
+//! copies: factors in coalesced placements along their usual major order in memory, accumulators in tiles whose pieces
+//! match the adjacent elements of the factors of their products.
 
 use super::Mat;
 use super::arith::HALF;
 use crate::Refusal;
 use crate::matrix::callback::may_write;
 use crate::matrix::logical::{Logical, logical};
-use crate::matrix::placement::{BlockedMatrix, MajorOrder, Run, Shape, ThreadGrid, Use, choose, spread_within, tile};
+use crate::matrix::placement::{
+    BlockedMatrix, MajorOrder, Run, Shape, ThreadGrid, Use, choose, coalesced_within, tile,
+};
 use crate::matrix::{lanes, observed_replication};
 use coop_ir::constant::Constants;
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -46,7 +48,7 @@ pub(super) fn collect(
             let order = directions.of(ty.id, shape.use_);
             let placement = match shape.use_ {
                 _ if !scope => {
-                    let placement = grid.held(held(shape, ty.id));
+                    let placement = grid.blocked(held(shape, ty.id));
                     if observed.contains(&ty.id) && placement.pads() {
                         return Err(not_once(m, ty.id, shape, count));
                     }
@@ -57,7 +59,7 @@ pub(super) fn collect(
                     // What is put into shared memory in slices of K should be every lane's work each time.
                     let along_k = (order == MajorOrder::Row) == (shape.use_ == Use::A);
                     let span = if along_k { SPAN } else { u32::MAX };
-                    spread_within(count, shape, order, QUAD_BITS / scalar.width().clamp(8, 128), span)
+                    coalesced_within(count, shape, order, QUAD_BITS / scalar.width().clamp(8, 128), span)
                 }
             };
             let elem = ty.component;

@@ -58,7 +58,7 @@ pub(super) const WRITTEN_OUT_SLICES: u32 = 4;
 /// The `k` that are multiplied at once at most.
 const LONGEST_BLOCK: u32 = 16;
 
-/// Where the elements of a factor come from.
+/// The source of the elements of a factor.
 pub(super) enum Source {
     /// An array of which each lane holds a part.
     Value(Id),
@@ -92,7 +92,7 @@ pub(super) struct Plan {
     pub(super) block: u32,
     /// Slices for which there is room at the same time: with two, one is written while the other is read.
     pub(super) stages: u32,
-    /// Where the factors are.
+    /// The locations of the factors.
     pub(super) at: [Region; 2],
 }
 

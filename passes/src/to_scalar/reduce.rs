@@ -1,8 +1,8 @@
-//! Reductions.
+//! Lowers reductions.
 //!
-//! Each lane folds what it holds of a line. Where the lanes of a line are in one subgroup, they then hand each other
-//! their folds by shuffles, half of the line those of the other, and nothing goes through shared memory. Else it goes as
-//! in [`super::exchange`]: one lane of each line folds what the others wrote, and all that hold a part of the line read that.
+//! Each lane folds its elements of a line. If the lanes of a line are in one subgroup, they combine their results by shuffles
+//! in a butterfly pattern, without shared memory. Otherwise results go through shared memory as in [`super::exchange`]: one
+//! lane of each line folds the results of the others, and all lanes that hold a part of the line read the total.
 
 use super::array::{Array, ArrayBuilder, unroll_much, visit};
 use super::exchange::StagedTransfer;
@@ -10,7 +10,7 @@ use super::exchange_buffer::{ElementBuffer, where_};
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Region, Zone};
-use crate::matrix::bits::{gather, small_type, spread};
+use crate::matrix::bits::{gather, small_type, split_value};
 use crate::matrix::lanes::LaneSource;
 use crate::matrix::placement::{AxisSplit, LaneRange};
 use crate::matrix::position::{ElementPosition, LanePosition, both};
@@ -175,7 +175,7 @@ impl Reduction {
         let group = if lines.along.groups == 1 || parts == 1 { Index::Const(0) } else { group };
         let skipped = b.mul(group, Index::Const(lines.across.extent));
         if let Some(line) = line.filter(|_| !self.same) {
-            b.repeat(lines.across.held, how, &mut |b, i| {
+            b.repeat(lines.across.per_group, how, &mut |b, i| {
                 let sum = self.fold_line(b, lines, &source, &array, i, how);
                 let sum = self.fold_lanes(b, sources, line, lane, sum);
                 let (line, real) = lines.line(b, &source, i);
@@ -186,7 +186,7 @@ impl Reduction {
             });
         } else {
             where_(b, mine, &mut |b| {
-                b.repeat(lines.across.held, how, &mut |b, i| {
+                b.repeat(lines.across.per_group, how, &mut |b, i| {
                     let (line, real) = lines.line(b, &source, i);
                     let sum = self.fold_line(b, lines, &source, &array, i, how);
                     let line = line.emit(b);
@@ -217,7 +217,7 @@ impl Reduction {
         let mut sink = ArrayBuilder::new(b, to, how != Unroll::Now);
         if how == Unroll::Now {
             let mut totals = Vec::new();
-            for i in 0..split.held {
+            for i in 0..split.per_group {
                 totals.push(Reduction::total(b, arena, &buffer, lines, &target, Index::Const(i)));
             }
             visit(b, to.placement, how, &mut |b, i, j, at| {
@@ -276,9 +276,9 @@ impl Reduction {
         if lines.by_row {
             sink.rows(b, to, how, &mut |b, i, _| fold(b, i));
         } else {
-            b.repeat(to.placement.cols.held, how, &mut |b, j| {
+            b.repeat(to.placement.cols.per_group, how, &mut |b, j| {
                 let total = fold(b, j);
-                b.repeat(to.placement.rows.held, how, &mut |b, i| {
+                b.repeat(to.placement.rows.per_group, how, &mut |b, i| {
                     let at = to.placement.index(b, i, j);
                     sink.set(b, at, total);
                 });
@@ -313,7 +313,7 @@ impl Reduction {
             let other = match scalar.width() {
                 32 if elem == word => other,
                 32 => b.ids(Op::Bitcast, elem, &[other]),
-                _ => spread(b, scalar, elem, other, 32)[0],
+                _ => split_value(b, scalar, elem, other, 32)[0],
             };
             let (first, second) = if commutes {
                 (sum, other)
@@ -364,7 +364,7 @@ impl Reduction {
         }
         if how == Unroll::Now {
             let mut sum = first;
-            for j in 1..lines.along.held {
+            for j in 1..lines.along.per_group {
                 let index = at(b, Index::Const(j));
                 let value = array.get(b, index);
                 let (_, real) = lines.element(b, lane_position, Index::Const(j));
@@ -374,7 +374,7 @@ impl Reduction {
         }
         let sum = b.variable(self.from.elem);
         b.effect(Op::Store, [sum, first].map(Operand::Id));
-        b.repeat(lines.along.held - 1, how, &mut |b, j| {
+        b.repeat(lines.along.per_group - 1, how, &mut |b, j| {
             let j = b.add(j, Index::Const(1));
             let index = at(b, j);
             let value = array.get(b, index);

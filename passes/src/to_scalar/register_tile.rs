@@ -88,7 +88,7 @@ impl RegisterTile {
         let placement = plan.mul.d.placement;
         let sum_type = b.globals.scalar(b.module, plan.mul.sum());
         let pairs = plan.mul.pairs;
-        let width = if pairs { 2 } else { whole_pieces(placement.cols.held, 4) };
+        let width = if pairs { 2 } else { whole_pieces(placement.cols.per_group, 4) };
         let vector = if width == 1 { sum_type } else { b.globals.vector(b.module, sum_type, width) };
         let extract = |b: &mut FunctionBuilder<'_>, from: Id, at: u32| {
             b.op(Op::CompositeExtract, sum_type, [from.into(), Operand::Word(at)])
@@ -224,7 +224,7 @@ impl RegisterTile {
         let placement = plan.mul.d.placement;
         let float = !plan.mul.sum().is_int();
         let (mul_op, add_op) = if float { (Op::FMul, Op::FAdd) } else { (Op::IMul, Op::IAdd) };
-        let rows = self.read(b, arena, x, k, 0..placement.rows.held, known);
+        let rows = self.read(b, arena, x, k, 0..placement.rows.per_group, known);
         // As vectors where that is not the multiplication of a vector by a number.
         let splats: Vec<Vec<Id>> = if float || width == 1 {
             Vec::new()
@@ -233,12 +233,12 @@ impl RegisterTile {
                 |b: &mut FunctionBuilder<'_>, v: &Id| b.ids(Op::CompositeConstruct, vector, &vec![*v; width as usize]);
             rows.iter().map(|row| row.iter().map(|v| splat(b, v)).collect()).collect()
         };
-        let columns = placement.cols.held / width;
+        let columns = placement.cols.per_group / width;
         // As many columns at a time as were written together.
-        let step = y.factor.together.min(placement.cols.piece).max(width).min(placement.cols.held);
+        let step = y.factor.together.min(placement.cols.piece).max(width).min(placement.cols.per_group);
         let step = if y.factor.k_along || !step.is_multiple_of(width) { width } else { step };
-        for first in (0..placement.cols.held).step_by(step as usize) {
-            let last = (first + step).min(placement.cols.held);
+        for first in (0..placement.cols.per_group).step_by(step as usize) {
+            let last = (first + step).min(placement.cols.per_group);
             let values = self.read(b, arena, y, k, first..last, known);
             for j in (first..last).step_by(width as usize) {
                 let these = &values[(j - first) as usize..(j - first + width) as usize];
@@ -248,7 +248,7 @@ impl RegisterTile {
                         if width == 1 { parts[0] } else { join_vector(b, vector, &parts) }
                     })
                     .collect();
-                for i in 0..placement.rows.held {
+                for i in 0..placement.rows.per_group {
                     let sum = &mut sums[(i * columns + j / width) as usize];
                     for (n, line) in lines.iter().enumerate() {
                         let product = if width == 1 {
@@ -284,10 +284,10 @@ impl RegisterTile {
             let (line, at) = if staged.factor.k_along { (other, k) } else { (k, other) };
             staged.one(b, arena, mul, line, at)
         };
-        b.repeat(placement.rows.held, Unroll::No, &mut |b, i| {
+        b.repeat(placement.rows.per_group, Unroll::No, &mut |b, i| {
             let (row, _) = self.lane_position.row(b, i);
             let row = row.emit(b);
-            b.repeat(placement.cols.held, Unroll::No, &mut |b, j| {
+            b.repeat(placement.cols.per_group, Unroll::No, &mut |b, j| {
                 let (col, _) = self.lane_position.col(b, j);
                 let col = col.emit(b);
                 let at = placement.index(b, i, j);

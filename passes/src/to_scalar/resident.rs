@@ -1,6 +1,6 @@
-//! Factors that stay in shared memory: loads that several products use, or one in a loop, are put there once, as the
-//! products want them, and lanes hold nothing of them. Widened alone: an H100 loses more by conversions at each `k` (17 % of
-//! a product of f16) than by bringing what lanes hold again.
+//! Keeps factors in shared memory: a load that several products use, or one in a loop, is staged once, in the layout that
+//! the products need, and lanes hold none of it. Factors stay resident only if they are widened: with conversions at each `k`
+//! an H100 loses more time (17 % of a product of f16) than with staging the held elements again.
 
 use super::Lower;
 use super::arith::MulAdd;

@@ -1,8 +1,8 @@
-//! Matrices whose rows hold one value each.
+//! Lowers operations on matrices whose rows hold one value each.
 //!
-//! Lanes hold all elements of them as of others. But who computes with such a matrix reads the first that the lane holds
-//! of a row, and makes one of those where the result is such a matrix too: the others are then read by nothing, in loops
-//! neither, and cost no registers.
+//! Lanes have arrays for all of their elements, as for other matrices. But an operation on such a matrix reads only the first
+//! element of each row that the lane holds, and computes only that one if the result is such a matrix too. The other elements
+//! are then unused, in loops as well, and need no registers.
 
 use super::Mat;
 use crate::matrix::callback::has_effects;
@@ -34,5 +34,5 @@ pub(super) fn row_uniform_values(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHas
 /// The element of a lane that stands for its element `at`, in row `i` as it counts: of a row-uniform matrix the
 /// first of the row.
 pub(super) fn representative(b: &mut FunctionBuilder<'_>, row_uniform: bool, mat: Mat, i: Index, at: Index) -> Index {
-    if row_uniform { b.mul(i, Index::Const(mat.placement.cols.held)) } else { at }
+    if row_uniform { b.mul(i, Index::Const(mat.placement.cols.per_group)) } else { at }
 }

@@ -1,10 +1,10 @@
-//! A factor of a product in shared memory: how it lies there, and code that writes and reads it.
+//! The layout of a factor of a product in shared memory, and the code that writes and reads it.
 
 use super::arith::MulAdd;
 use super::{Mat, exchange_buffer};
 use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, Elem, words_of};
-use crate::matrix::bits::{gather, part, spread};
+use crate::matrix::bits::{gather, part, split_value};
 use crate::matrix::placement::{MajorOrder, whole_pieces};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::hash::FxHashMap;
@@ -409,7 +409,7 @@ pub(super) fn elements(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) ->
     let Elem { scalar, ty } = elem;
     let word_type = b.u32_type();
     match scalar.width() {
-        0..32 => words.iter().flat_map(|w| spread(b, scalar, ty, *w, 32)).collect(),
+        0..32 => words.iter().flat_map(|w| split_value(b, scalar, ty, *w, 32)).collect(),
         32 => words.iter().map(|w| if ty == word_type { *w } else { b.ids(Op::Bitcast, ty, &[*w]) }).collect(),
         _ => words.chunks(2).map(|pair| gather(b, WORD, word_type, pair, ty)).collect(),
     }

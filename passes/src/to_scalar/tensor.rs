@@ -1,4 +1,4 @@
-//! Tensor loads and stores: each lane for the elements that it holds, in runs of neighbours where it holds those.
+//! Lowers tensor loads and stores: each lane accesses the elements that it holds, in runs where these are adjacent.
 
 use super::array::{Array, ArrayBuilder, unroll_much};
 use super::exchange_buffer::where_;
@@ -131,14 +131,14 @@ fn each_run(b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, how: Unroll,
     // A run has to be inside of the matrix and to begin at a multiple of its length.
     let run = |split: AxisSplit| if split.pads() { 1 } else { whole_pieces(split.piece, most) };
     let (down, right) = if access.runs_down { (run(rows), 1) } else { (1, run(cols)) };
-    let (outer, inner) = (rows.held / down, cols.held / right);
+    let (outer, inner) = (rows.per_group / down, cols.per_group / right);
     b.repeat(outer, how, &mut |b, i| {
         let i = b.mul(i, Index::Const(down));
-        let line = b.mul(i, Index::Const(cols.held));
+        let line = b.mul(i, Index::Const(cols.per_group));
         b.repeat(inner, how, &mut |b, j| {
             let j = b.mul(j, Index::Const(right));
             let first = b.add(line, j);
-            let step = if down > 1 { cols.held } else { 1 };
+            let step = if down > 1 { cols.per_group } else { 1 };
             let mut places = Vec::new();
             for n in 0..down.max(right) {
                 places.push(b.add(first, Index::Const(n * step)));

@@ -1,9 +1,9 @@
-//! Operations that move elements between tiles: conversions of use, transposition, folding 2x2 blocks.
+//! Lowers operations that move elements between tiles: conversions of use, transposition, folding of 2x2 blocks.
 //!
-//! A staging buffer holds rows of the source as they are in memory; every subgroup stores its tiles there, and loads those of
-//! the result from there, column by column where it is transposed. Where elements change too, or where the
-//! padding of the result must become zero, invocations make a second staging buffer of the first. What does not fit goes in
-//! slices of rows; every invocation of the scope takes part in every slice.
+//! A staging buffer holds rows of the source in row-major or column-major order. Every subgroup stores its tiles to it and
+//! loads the tiles of the result from it, in the other order for a transposition. Where elements are converted too, or where
+//! the padding of the result must be zero, invocations fill a second staging buffer from the first. If the matrix does not
+//! fit, it is processed in slices of rows, and every invocation of the scope takes part in every slice.
 
 use super::inst::{Slot, malformed};
 use super::memory::both;
@@ -112,7 +112,7 @@ impl Tiles<'_, '_> {
         Some(tile_type(b.module, b.globals, &mut self.tile_types, key))
     }
 
-    /// Takes a matrix to where and what another one is.
+    /// Converts a matrix to the positions and the type of another one.
     pub(super) fn exchange(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -344,7 +344,7 @@ impl Tiles<'_, '_> {
     }
 }
 
-/// Where the elements of a second staging buffer come from.
+/// The source of the elements of a second staging buffer.
 struct Source<'a> {
     how: &'a Conversion,
     staging: StagingBuffer,

@@ -1,13 +1,13 @@
-//! Factors that are loaded where they are multiplied.
+//! Loads factors where they are multiplied.
 //!
-//! A matrix of workgroup scope that is loaded for one product, in the same block and with nothing between that could
-//! change what is in memory, is never held. The product goes in *slices* of K: all invocations of the workgroup
-//! together stage a slice of each such factor in one staging buffer (so each element is read from memory once, however many
-//! subgroups need it), and each subgroup then loads the tiles of one step of K at a time, right before it multiplies
-//! them. A factor that is loaded tile by tile from where it is (a plain load, from shared memory as a rule) needs no
-//! staging buffer and is loaded at each step as well.
+//! A matrix of workgroup scope is never held if it is loaded for one product, in the same block, and no instruction between
+//! the two can change that memory. The product is computed in *slices* of K: all invocations of the workgroup stage a slice
+//! of each such factor in one staging buffer, so that each element is read from memory once, however many subgroups need it.
+//! Each subgroup then loads the tiles of one step of K at a time, right before it multiplies them. A factor that can be
+//! loaded tile by tile from its own memory (a plain load, usually from shared memory) needs no staging buffer and is loaded
+//! at each step as well.
 //!
-//! Lines of staging buffers are a quad longer than they have to be, so that the lines of a tile are in different banks.
+//! Lines of staging buffers are padded by a quad, so that the lines of a tile are in different banks.
 
 use super::Tiles;
 use super::memory::{Memory, TilePosition};
@@ -26,7 +26,7 @@ use coop_ir::spv::StorageClass;
 use coop_ir::types;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 
-/// Where the tiles of a factor come from.
+/// The source of the tiles of a factor.
 pub(super) enum Factor {
     /// They are values.
     Held(Vec<Id>),

@@ -1,4 +1,4 @@
-//! Instructions of a function, one after the other: each is kept, or becomes one for each tile.
+//! Lowers the instructions of a function one by one: each stays as it is, or becomes one instruction for each tile.
 
 use super::shape::Mat;
 use super::{Phi, TileIds, Tiles};
@@ -52,12 +52,12 @@ impl Slot {
     }
 }
 
-/// The refusal of what breaks a rule of SPIR-V.
+/// Refuses a module that breaks a rule of SPIR-V.
 pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
 }
 
-/// Where a chain of indices goes through a matrix: how many indices come before, and the matrix.
+/// The step of a chain of indices into a matrix: the number of indices before it, and the matrix.
 type MatrixStep = Option<(usize, Mat)>;
 
 impl Tiles<'_, '_> {
@@ -201,7 +201,7 @@ impl Tiles<'_, '_> {
         self.parts.insert(value, (mat, parts));
     }
 
-    /// Says what the tiles of the result are.
+    /// Records the tiles of the result.
     pub(super) fn define(&mut self, inst: &Inst, mat: Mat, parts: TileIds) {
         if let Some(id) = inst.result.filter(|_| !mat.is_kept()) {
             self.parts.insert(id, (mat, parts));

@@ -1,11 +1,11 @@
-//! Reductions along lines that stay with the subgroup.
+//! Lowers reductions along lines within a subgroup.
 //!
-//! Element `i` of a tile lies in the same row as element `i` of the tiles beside it. So the tiles of a row of tiles are
-//! folded into one, element by element and in registers; that one goes to a staging buffer of the subgroup, whose invocations
-//! fold a line each, and what comes of that is loaded as the rows of a tile with stride 0. Where several subgroups have
-//! parts of a line, each writes its fold to a vector of its own, and what was loaded of those is folded last.
+//! Element `i` of a tile is in the same row as element `i` of the tiles beside it. So the tiles of a row of tiles are
+//! folded into one tile, element by element and in registers. That tile is stored to a staging buffer of the subgroup, whose
+//! invocations fold a line each; the results are loaded as the rows of a tile with stride 0. Where several subgroups hold
+//! parts of a line, each writes its results to a vector of its own, and the tiles loaded from these vectors are folded last.
 //!
-//! It is done so where all that a subgroup holds of a line is elements of the matrix, and where the result is split like
+//! Precondition: every element that a subgroup holds of a line is an element of the matrix, and the result is split like
 //! the source. Other reductions are in [`super::reduce`].
 
 use super::elements;
@@ -31,7 +31,7 @@ pub(super) struct Fold {
     pub(super) function: Id,
 }
 
-/// Where a fold goes through.
+/// The staging buffers of a fold.
 struct FoldBuffers {
     /// The subgroup's folded tiles.
     staging: StagingBuffer,
@@ -149,7 +149,7 @@ impl Tiles<'_, '_> {
             let at = first.clone().plus(&Affine::constant(i * to_tile));
             let count = buffers.vector.layout.lines;
             let mut load = |b: &mut FunctionBuilder<'_>, g: u32| {
-                let operands = buffers.vector.spread_operands(b, &mut self.arena, begin, (g, &at), fold.by_row);
+                let operands = buffers.vector.broadcast_operands(b, &mut self.arena, begin, (g, &at), fold.by_row);
                 if count > 1 {
                     b.op(Op::CooperativeMatrixLoadKHR, to.tile, operands)
                 } else {

@@ -1,7 +1,7 @@
-//! Loads and stores of whole matrices: one of the device's for each tile, from the same memory with the same stride.
+//! Lowers loads and stores of whole matrices to one load or store for each tile, from the same memory with the same stride.
 //!
-//! Tile (i, j) begins `i * rows of a tile` rows and `j * columns of a tile` columns behind the pointer. In which unit
-//! memory is declared does not matter to a load, but the pointer to a tile has to point to a whole unit.
+//! Tile (i, j) begins `i * rows of a tile` rows and `j * columns of a tile` columns after the pointer. The declared type of
+//! the memory does not matter to a load, but the pointer to a tile has to point to a whole element of it.
 
 use super::Tiles;
 use super::inst::{Slot, malformed};
@@ -118,7 +118,7 @@ impl Tiles<'_, '_> {
         let (group_row, group_col) = self.function.group.unwrap_or((Index::Const(0), Index::Const(0)));
         let Placement { rows, cols, .. } = mat.placement;
         let mut along = |split: AxisSplit, group: Index, tile: u32| -> Vec<(Affine, Option<Id>)> {
-            let positions = (0..split.held).map(|i| split.position(b, group, Index::Const(i)));
+            let positions = (0..split.per_group).map(|i| split.position(b, group, Index::Const(i)));
             positions.map(|(begin, inside)| (begin.times(tile), inside)).collect()
         };
         let rows = along(rows, group_row, mat.tile_rows);
@@ -133,7 +133,7 @@ impl Tiles<'_, '_> {
         out
     }
 
-    /// Of subgroups that hold the same tiles, the first stores them: what tells it.
+    /// Returns the condition that the subgroup stores its tiles: the first of those that hold the same ones does.
     pub(super) fn owner(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Option<Id> {
         let (row_group, col_group) = self.function.group.filter(|_| mat.workgroup)?;
         LanePosition { placement: mat.placement, row_group, col_group }.first(b)

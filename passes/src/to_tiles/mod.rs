@@ -10,8 +10,8 @@
 //! - [`Tiles::parts`] has the tiles of every value of a matrix type that becomes an array. One of them keeps the id of
 //!   the value, so that names, decorations and debug information have something to refer to. Where a value comes out of
 //!   a struct or an array, the id stays that of the array of tiles.
-//! - Matrix code is made in place, never in functions that take or return matrices: not every driver has those.
-//! - A block may become several. Phis that name it as where they come from are mended when the function is done.
+//! - Matrix code is generated in place, never in functions that take or return matrices: not every driver has those.
+//! - A block may become several. Phis that name it as a predecessor are fixed when the function is done.
 //!
 //! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, types that the profile
 //! does not list.

@@ -1,12 +1,12 @@
-//! Products of matrices that are split into tiles.
+//! Lowers products of matrices that are split into tiles.
 //!
-//! `D[i][j] = C[i][j] + sum over k of A[i][k] * B[k][j]`, tile by tile, `k` ascending from C; the subgroup that holds
-//! tile (i, j) of C has the rows of A and the columns of B that it needs, so nothing is communicated.
+//! `D[i][j] = C[i][j] + sum over k of A[i][k] * B[k][j]`, tile by tile, `k` ascending from C. The subgroup that holds
+//! tile (i, j) of C holds the rows of A and the columns of B that it needs, so subgroups do not communicate.
 //!
-//! A product that the device has with f32 sums only is summed in those, and rounded to the asked type when it is done.
+//! If the device has a product with f32 sums only, the sum is computed in f32 and rounded to the requested type at the end.
 //!
-//! Saturation belongs to the last addition alone. Where the device does that itself and one product is all there is, it
-//! does; else the products are summed from zero without it, and C is added element by element.
+//! Saturation applies to the last addition alone. If the device saturates and there is a single product, the device does it;
+//! otherwise products are summed from zero without saturation, and C is added element by element.
 
 use super::exchange::{Change, Conversion};
 use super::fused_loads::{Factor, Slices};

@@ -1,10 +1,10 @@
-//! Factors that the module converts from a narrower type, multiplied as they were.
+//! Multiplies factors in the narrower type that the module converts them from.
 //!
-//! IREE (seen with 3.13) converts f16 matrices to f32 and multiplies those, which no published device does. What is converted
-//! to a type that holds every product of two of its numbers gives the same products: their sum is as exact as a device's
-//! sum of the wide type's would be. Effect: such a MulAdd has the narrow matrices where the device multiplies those and not
-//! the wide ones; conversions and types that nothing uses then are gone.
-//! Variables of the wide types are values, where they are only loaded and stored as a whole.
+//! IREE (seen with 3.13) converts f16 matrices to f32 and multiplies those, which no published device does. If the wide type
+//! represents every product of two numbers of the narrow type, the products are the same, and their sum is as exact as a
+//! device's sum of the wide type would be. Effect: such a MulAdd takes the narrow matrices if the device multiplies those and
+//! not the wide ones; unused conversions and types are removed. Variables of the wide types are promoted to values if they
+//! are only loaded and stored as a whole.
 
 use super::shape::multiplies;
 use crate::ssa;

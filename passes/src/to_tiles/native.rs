@@ -1,8 +1,8 @@
-//! Operations on tiles that a device with SPV_EXT_cooperative_matrix_maintenance1 has.
+//! Lowers operations on tiles to instructions of SPV_EXT_cooperative_matrix_maintenance1.
 //!
-//! With `--target ext`, and as far as the profile has the features, what a subgroup can do with its own tiles needs no
-//! shared memory: tiles are folded, called for and relabelled one by one, by the instructions that the whole matrix had.
-//! Operations that cross subgroups, and those that must not see the padding of a tile, are lowered as with `--target khr`.
+//! With `--target ext`, and as far as the profile has the features, operations of a subgroup on its own tiles need no
+//! shared memory: each tile is reduced, mapped or converted by the instruction that the whole matrix had. Operations that
+//! cross subgroups, and those that must not see the padding of a tile, are lowered as with `--target khr`.
 
 use super::exchange::{Change, Conversion};
 use super::inst::Slot;

@@ -1,13 +1,13 @@
-//! Callbacks for each element, and coordinates.
+//! Lowers per-element operations and queries of coordinates.
 //!
-//! Which element of a tile an invocation holds is not known, but two tiles of one type hold the same positions. So where a
-//! *iota table*, the numbers 0, 1, 2, .. in shared memory, is loaded as a tile with stride 0, down the columns or along the
-//! rows, element `i` of it is the row (column) of element `i` of every tile of that type.
+//! The position of an element in a tile is not known, but two tiles of one type have the same positions. So an *iota
+//! table*, the numbers 0, 1, 2, .. in shared memory, is loaded as a tile with stride 0, down the columns or along the
+//! rows: element `i` of it is the row (or column) of element `i` of every tile of that type.
 //!
-//! A callback that only computes is called for the elements that an invocation holds, where they are. One that does
-//! more is called exactly once for each element, which the device does not promise of the elements that invocations
-//! hold: its tiles go through a staging buffer of the subgroup, of which each invocation takes its share. Of subgroups that hold
-//! the same tiles the first calls, and where the result is used, the others get it from there.
+//! A callback without side effects is called for the elements that an invocation holds, in place. One with side effects must
+//! be called exactly once for each element, which the device does not guarantee for the elements that invocations hold: its
+//! tiles go through a staging buffer of the subgroup, of which each invocation processes a share. If several subgroups hold
+//! the same tiles, the first calls the function, and the others load its result if it is used.
 
 use super::elements;
 use super::exchange::{Change, Conversion};
@@ -432,7 +432,7 @@ impl Tiles<'_, '_> {
                 return None;
             }
             let down = n == 0;
-            let operands = iota_table.spread_operands(b, &mut self.arena, begin, (0, &Affine::default()), down);
+            let operands = iota_table.broadcast_operands(b, &mut self.arena, begin, (0, &Affine::default()), down);
             Some(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands))
         }))
     }

@@ -1,9 +1,9 @@
-//! Plain loads and stores that can't go tile by tile become tensor loads and stores, which go element by element.
+//! Rewrites plain loads and stores that can't be split into tiles to tensor loads and stores, which access single elements.
 //!
-//! That is so where the matrix is no multiple of the tile, since a load of the tile would read what is beside the
-//! matrix; where a tile would begin inside a unit of the memory, which no pointer can say; and where it is known that
-//! pointer or stride are not what Vulkan asks of the tile's. (Where that is not known, tiles rely on it as the matrix did.)
-//! Rows and columns become the dimensions of a layout whose strides are the stride and 1; nothing is clamped.
+//! These are accesses to matrices whose extents are not multiples of the tile's, since a load of the tile would read beyond
+//! the matrix; accesses of which a tile would begin inside an element of the memory's type, which no pointer can address; and
+//! accesses whose pointer or stride is known to be misaligned for tiles. (Where the alignment is not known, tiles rely on it
+//! as the matrix did.) Rows and columns become the dimensions of a layout whose strides are the stride and 1, without clamping.
 
 use super::shape::Mat;
 use crate::kernel::is_kernel;

@@ -1,15 +1,16 @@
-//! Reductions.
+//! Lowers reductions.
 //!
-//! Along lines (rows, or columns), where [`super::line_reduce`] does not do it: each subgroup stores some of its tiles to a staging buffer of its own, and its invocations
-//! fold each what it holds of a line; these *partial* folds go to words of the scope's zone. Then the folds of a line
-//! are folded, into a vector with an element for each line, packed as tiles want it. A load with stride 0 makes the
-//! vector the rows (columns) of a whole tile, whatever the extent of the result is in the other direction.
+//! Along lines (rows or columns) that [`super::line_reduce`] does not cover: each subgroup stores some of its tiles to a
+//! staging buffer of its own, and its invocations fold their shares of the lines. These *partial* results go to words of the
+//! scope's zone. Then the partial results of each line are folded into a vector with an element for each line, packed in the
+//! layout of tiles. A load with stride 0 broadcasts the vector to the rows (or columns) of a tile, whatever the extent of the
+//! result is in the other direction.
 //!
-//! Of all elements: the partial folds of rows are folded in chunks, the chunks are folded by everybody who writes the
-//! vector, which has as many equal elements as a tile is wide; rows of that are the tile.
+//! Of all elements: the partial results of rows are folded in chunks, and every invocation that writes the vector folds the
+//! chunks. The vector has as many equal elements as a tile is wide; the rows of the tile are loaded from it.
 //!
-//! There is no neutral element: nothing is folded that is not an element of the matrix. Every fold is begun with the
-//! first element and goes on in order.
+//! There is no neutral element: only elements of the matrix are folded. Every fold begins with the first element and
+//! proceeds in order.
 
 use super::exchange::{Change, Conversion};
 use super::inst::{Slot, malformed};
@@ -230,7 +231,7 @@ impl Tiles<'_, '_> {
         let totals = self.totals(b, &plan);
         b.ids(Op::FunctionCall, void, &[totals]);
         self.arena.barrier(b, zone);
-        let result = self.spread_vector(b, slot, &plan, subgroup);
+        let result = self.broadcast_vector(b, slot, &plan, subgroup);
         self.arena.release(mark);
         Ok(result)
     }
@@ -405,7 +406,13 @@ impl Tiles<'_, '_> {
     }
 
     /// The tiles whose rows (or columns) are all like the vector.
-    fn spread_vector(&mut self, b: &mut FunctionBuilder<'_>, slot: &mut Slot, plan: &Plan, subgroup: Index) -> TileIds {
+    fn broadcast_vector(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        slot: &mut Slot,
+        plan: &Plan,
+        subgroup: Index,
+    ) -> TileIds {
         let to = plan.to;
         let begin = plan.vector.begin(b, &mut self.arena, subgroup);
         if plan.all {
@@ -428,7 +435,7 @@ impl Tiles<'_, '_> {
                 result[position.index] = *tile;
                 continue;
             }
-            let operands = plan.vector.spread_operands(b, &mut self.arena, begin, (0, &at), down);
+            let operands = plan.vector.broadcast_operands(b, &mut self.arena, begin, (0, &at), down);
             let tile = slot.op(b, Op::CooperativeMatrixLoadKHR, to.tile, operands);
             loaded.push((which, tile));
             result[position.index] = tile;

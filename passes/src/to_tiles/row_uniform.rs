@@ -1,4 +1,4 @@
-//! Matrices whose rows hold one value each: of a row of tiles the first stands for all.
+//! Finds matrices whose rows hold one value each: in a row of tiles, all tiles equal the first.
 
 use super::Tiles;
 use super::per_element::{represents_positions, wanted_positions};

@@ -8,7 +8,7 @@
 //! # Invariants
 //!
 //! 1. The tiles of the operands of a MulAdd are one row of the profile's list, so rows of A's tiles are rows of C's,
-//!    and so on. Where the input is well formed, bands fit then too.
+//!    and so on. If the input is well formed, the axis splits of the operands agree too.
 //! 2. Element `e` of a matrix, as an invocation counts them, is element `e / tiles` of tile `e % tiles`: so a constant
 //!    index is a constant tile, whatever the device's number of elements is.
 //! 3. What a tile holds beyond the last row or column is anything in C. In A and B it is zero beyond the end of K, where
@@ -50,12 +50,12 @@ impl Mat {
 
     /// The number of rows of tiles that a subgroup holds.
     pub(super) fn rows(&self) -> u32 {
-        self.placement.rows.held
+        self.placement.rows.per_group
     }
 
     /// The number of columns of tiles that a subgroup holds.
     pub(super) fn cols(&self) -> u32 {
-        self.placement.cols.held
+        self.placement.cols.per_group
     }
 
     /// Returns true if the type stays what it is.

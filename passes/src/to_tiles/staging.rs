@@ -1,14 +1,14 @@
-//! Images of parts of matrices in shared memory: what tiles are stored to and loaded from, and what invocations fill
-//! and read element by element.
+//! Staging buffers: parts of matrices in shared memory that tiles are stored to and loaded from, and that invocations
+//! write and read element by element.
 //!
-//! A *staging buffer* is a rectangle of elements, in lines: rows, or columns where it is `down`. A line is a sequence of *pieces*,
-//! each as long as a tile is in that direction and padded to whole quads, so that a tile begins at a quad and its
-//! lines are a whole number of quads apart. Invocations write whole *units*: a quad of elements where pieces need no
-//! padding, else a word.
+//! A *staging buffer* is a rectangle of elements in lines: rows, or columns if it is `down`. A line is a sequence of
+//! *pieces*, each as long as a tile is in that direction and padded to whole quads, so that every tile begins at a quad and
+//! the distance of its lines is a whole number of quads. Invocations write whole *units*: a quad of elements if pieces need
+//! no padding, otherwise a word.
 
 use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, Elem, QUAD, Region, Zone, words_of};
-use crate::matrix::bits::{gather, small_type, spread};
+use crate::matrix::bits::{gather, small_type, split_value};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Op, Operand};
@@ -30,7 +30,7 @@ pub(super) struct Layout {
     pub(super) pitch: u32,
 }
 
-/// Where a staging buffer is: one for the zone, or one for each subgroup in a region of the workgroup.
+/// The location of a staging buffer: one for the zone, or one for each subgroup in a region of the workgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct StagingBuffer {
     pub(super) layout: Layout,
@@ -196,7 +196,7 @@ impl StagingBuffer {
 
     /// The operands of a load that makes every column (if `down`) or every row of a tile the piece of a line that begins
     /// at `at`.
-    pub(super) fn spread_operands(
+    pub(super) fn broadcast_operands(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
@@ -274,7 +274,7 @@ impl StagingBuffer {
         };
         let Elem { scalar, ty } = self.layout.elem;
         match scalar.width() {
-            8 | 16 => words.into_iter().flat_map(|w| spread(b, scalar, ty, w, 32)).collect(),
+            8 | 16 => words.into_iter().flat_map(|w| split_value(b, scalar, ty, w, 32)).collect(),
             32 if ty == word_type => words,
             32 => words.into_iter().map(|w| b.ids(Op::Bitcast, ty, &[w])).collect(),
             width => {

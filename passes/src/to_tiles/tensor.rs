@@ -1,8 +1,8 @@
-//! Tensor loads and stores, and others that go element by element: each subgroup fills a staging buffer for some of its tiles
-//! and loads them from there, or stores them there and takes the elements from there.
+//! Lowers tensor loads and stores, and other accesses to single elements: each subgroup fills a staging buffer for some of
+//! its tiles and loads them from it, or stores tiles to it and copies the elements from it to memory.
 //!
-//! The staging buffer is the subgroup's own. The subgroups of a workgroup matrix have theirs in the zone of the workgroup, which
-//! is free for it once all have arrived; so a barrier of the workgroup comes first, and then only some of the subgroup.
+//! Each subgroup has its own staging buffer. For a matrix of workgroup scope it is in the zone of the workgroup, which is
+//! free once all subgroups have arrived; so the first barrier is one of the workgroup, and the others are of the subgroup.
 
 use super::inst::{Slot, malformed};
 use super::memory::{TilePosition, both};
