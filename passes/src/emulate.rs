@@ -518,13 +518,13 @@ impl Emulation {
     }
 }
 
-/// A function, and what it is called with.
+/// A generated function and the arguments of its call.
 struct HelperCall {
     function: Id,
     arguments: Vec<Id>,
 }
 
-/// Returns true if an operation is a function of its operands and the invocation's number, whoever else executes it.
+/// Returns true if an operation is a function of its operands and the invocation's number, whichever other invocations execute it.
 fn is_computed(what: GroupOp) -> bool {
     use GroupOp as G;
     matches!(what, G::InverseBallot | G::BallotBitExtract | G::BallotBitCount | G::BallotFindLsb | G::BallotFindMsb)

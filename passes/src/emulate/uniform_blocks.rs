@@ -168,7 +168,7 @@ impl<'a> Search<'a> {
                 }
             }
             Op::CopyMemory | Op::CopyMemorySized => {
-                self.contents.extend(i.id(0).and_then(|p| self.invocation_variable(p)))
+                self.contents.extend(i.id(0).and_then(|p| self.invocation_variable(p)));
             }
             Op::ReturnValue => self.functions[f].returns_differ |= divergent || any(self),
             Op::FunctionCall => self.call(i, divergent),

@@ -16,7 +16,7 @@ pub(super) struct Values<'a> {
     of: FxHashMap<Id, Option<u64>>,
     executed: FxHashSet<(usize, usize)>,
     live: Vec<bool>,
-    /// Where a block branches, if its branch is decided.
+    /// The successor of a block whose branch is decided.
     decided: Vec<Option<usize>>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Where a block goes, if it could go elsewhere but for what is known.
+    /// Returns the one successor of a block with a branch that known values decide.
     fn decision(&self, m: &Module, cfg: &Cfg, f: usize, block: usize) -> Option<usize> {
         if !self.live[block] || is_back_edge(cfg, block) {
             return None;

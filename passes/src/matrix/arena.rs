@@ -69,7 +69,7 @@ impl Zone {
 pub(crate) struct Region {
     /// The invocations that share it.
     pub(crate) zone: Zone,
-    /// Where it begins, in quads from the beginning of the zone or part.
+    /// Its first quad, counted from the beginning of the zone or part.
     pub(crate) at: u32,
     /// The length in quads.
     pub(crate) quads: u32,

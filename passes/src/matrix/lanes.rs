@@ -66,7 +66,7 @@ pub(crate) struct LaneSource {
     subgroup_builtins: FxHashMap<Id, BuiltIn>,
 }
 
-/// The refusal when nobody said how many lanes there are.
+/// Refuses a module if the number of lanes is not known.
 pub(crate) fn unknown_size(at: Option<InstRef>) -> Refusal {
     let why = "the number of invocations of a subgroup is not known";
     Refusal::new("refused-unknown-size", at, why, "pass --subgroup-size N or --profile NAME")
@@ -309,7 +309,7 @@ pub(crate) fn simulates(options: &Options<'_>) -> bool {
     options.lanes == Lanes::LocalIndex && device != Some(options.subgroup_size.unwrap_or(1))
 }
 
-/// Returns true if the invocations of a subgroup execute an instruction together; so they do if nobody knows its scope.
+/// Returns true if the invocations of a subgroup execute an instruction together. An unknown scope counts as one of these.
 pub(crate) fn works_on_subgroup(m: &Module, constants: &Constants, inst: &Inst) -> bool {
     match inst.op.execution_scope() {
         Some(ExecutionScope::Subgroup) => true,

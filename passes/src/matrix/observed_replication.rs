@@ -82,11 +82,11 @@ struct Flow<'a> {
     f: usize,
     cfg: Cfg,
     post: PostDoms,
-    /// Which elements values depend on; of pointers, those that what is there depends on.
+    /// The elements that each value depends on; for a pointer, those that the memory depends on.
     values: FxHashMap<Id, Sources>,
     /// Pointers to elements, and the types of the matrices.
     elements: FxHashMap<Id, Id>,
-    /// Which elements decide whether a block is reached.
+    /// The elements that decide whether a block is reached.
     blocks: Vec<Sources>,
     observed: Observed,
     changed: bool,
@@ -297,7 +297,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The phis of a block choose by what decided how it was reached.
+    /// Makes the phis of a block depend on the elements that decide by which edge it is reached.
     fn join(&mut self, block: usize, sources: &[Id]) {
         let insts = &self.m.functions[self.f].blocks[block].insts;
         let phis: Vec<Id> =

@@ -168,7 +168,7 @@ mod tests {
         out
     }
 
-    /// Of a lane and an index that are constants, the code folds to what [`super::super::placement`] says.
+    /// For a constant lane and index, the code folds to the position that [`super::super::placement`] computes.
     #[test]
     fn code_of_known_positions_is_the_placement() {
         let mut m = text::parse("OpCapability Shader\nOpMemoryModel Logical GLSL450").expect("it is text");

@@ -64,7 +64,7 @@ fn params(m: &Module, f: &Function) -> Vec<Id> {
 pub(crate) enum Combine {
     /// An operation that matrices have too.
     Op(Op),
-    /// Of an element and itself it makes that element.
+    /// The function of an element and itself is that element.
     Idempotent,
     /// Anything.
     Other,

@@ -8,16 +8,16 @@
 //!
 //! - Functions that take or return pointers to private memory, or matrices, are inlined.
 //! - A variable is split into the numbers, pointers and matrices that it is accessed as ([`pieces`]), if every pointer
-//! into it can be followed to a known location ([`pointer_uses`]); each piece is a variable of its own, accessed
-//! directly ([`rewrite`]), and is promoted to a value unless it is a matrix whose elements are accessed. The targets of
-//! pointers in such variables are known then, so the process repeats.
+//!   into it can be followed to a known location ([`pointer_uses`]); each piece is a variable of its own, accessed
+//!   directly ([`rewrite`]), and is promoted to a value unless it is a matrix whose elements are accessed. The targets of
+//!   pointers in such variables are known then, so the process repeats.
 //! - Pointers that only count become numbers ([`counting_pointers`]).
 //! - `OpCopyMemorySized` between such variables and other memory becomes loads and stores.
 //! - No function is marked to be left unoptimized.
 //! - Calls of compilers' library functions that are equivalent to an instruction become that instruction.
 //!
 //! - A variable that can't be split and holds matrices, for example an array of them with a computed index, is accessed
-//! by access chains that begin at the variable itself ([`matrices`]).
+//!   by access chains that begin at the variable itself ([`matrices`]).
 //!
 //! Any other variable that can't be split stays as it is.
 

@@ -50,11 +50,11 @@ struct Planned {
 enum Plan {
     /// All elements are the same.
     Same,
-    /// They are adjacent in memory.
+    /// The elements are adjacent in memory.
     Follow,
-    /// They are decoded one by one.
+    /// The elements are decoded one by one.
     Decode,
-    /// They are decoded so many at once.
+    /// So many elements are decoded at once.
     DecodeVector(u32),
 }
 

@@ -96,7 +96,7 @@ impl Lower<'_, '_> {
         op == Op::FConvert && to.scalar == Scalar::BF16 && self.cx.options.semantics == Semantics::Nvidia
     }
 
-    /// A matrix of another use, or turned, with the same elements.
+    /// Converts a matrix to another use, or transposes it.
     pub(super) fn convert_use(&mut self, r: InstRef, to: Mat) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
         let turns = inst.op == Op::CooperativeMatrixTransposeNV;
@@ -347,7 +347,7 @@ impl MulAdd {
         self.bits.contains(Bits::SaturatingAccumulationKHR) && self.d.scalar.is_int()
     }
 
-    /// Where the sum begins: with C, unless the addition of C saturates and so must come last.
+    /// Returns the initial value of the sum: C, unless the addition of C saturates and so must come last.
     pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, c: Id) -> Id {
         if self.saturates() {
             return b.globals.constant(b.module, self.sum(), 0);

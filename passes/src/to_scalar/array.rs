@@ -58,7 +58,7 @@ impl Array {
         Array::of(b, mat.ty, mat.elem, value, dynamic)
     }
 
-    /// Of any array of type `ty`.
+    /// Reads an array of any type `ty`.
     pub(super) fn of(b: &mut FunctionBuilder<'_>, ty: Id, elem: Id, value: Id, dynamic: bool) -> Array {
         let variable = dynamic.then(|| {
             let variable = b.variable(ty);

@@ -27,7 +27,7 @@ fn malformed(r: InstRef) -> Result<(), Refusal> {
 }
 
 impl Lower<'_, '_> {
-    /// The types of what a function gives and takes.
+    /// Returns the result type and the parameter types of a function.
     pub(super) fn signature_of(&self, function: Id) -> Option<(Id, Vec<Id>)> {
         let inst = self.m.def_inst(function).filter(|i| i.op == Op::Function)?;
         let ty = self.m.def_inst(inst.id(1)?)?;
@@ -144,7 +144,7 @@ fn as_type(b: &mut FunctionBuilder<'_>, value: Id, from: Id) -> Id {
 struct PerElement {
     mat: Mat,
     function: Id,
-    /// For each extra operand, whether it is a matrix.
+    /// True for each extra operand that is a matrix.
     extras: Vec<Option<Mat>>,
     size: u32,
     /// True if only the owner may call.

@@ -30,7 +30,7 @@ pub(super) struct Conversion {
 }
 
 impl Lower<'_, '_> {
-    /// The owner of each element, and whoever else holds it, agree afterwards; also for one matrix type alone.
+    /// Afterwards all lanes that hold an element have the value of its owner, even if both matrix types are the same.
     pub(super) fn transfer(&mut self, r: InstRef, how: &Conversion, value: Id) -> Result<(), Refusal> {
         let Conversion { from, to, transposed, .. } = how;
         let shape = if *transposed {

@@ -23,7 +23,7 @@ const MOST_PIECES: u32 = 8;
 /// A function that loads a lane's pieces of a slice.
 #[derive(Clone, Copy)]
 pub(super) struct Fetch {
-    /// It takes what the load goes by, and the first `k` of the slice.
+    /// It takes the operands of the load, and the first `k` of the slice.
     pub(super) function: Id,
     /// The type of its result: an array of words, vectors of words, or elements.
     pub(super) ret: Id,

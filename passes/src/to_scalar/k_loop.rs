@@ -20,9 +20,9 @@ pub(super) enum FillMethod {
     Array(Option<Box<Conversion>>),
     /// From memory in two steps, with time in between.
     Fetch(Fetch),
-    /// From memory, by a function that takes what the load goes by, and the first `k`.
+    /// From memory, by a function that takes the operands of the load and the first `k`.
     Function(Id),
-    /// It is there.
+    /// The factor is in shared memory already.
     There,
 }
 
@@ -129,7 +129,7 @@ impl KLoop {
         }
     }
 
-    /// Puts the slice from `k` on into the first stage, where nobody reads it.
+    /// Puts the slice from `k` on into the first stage, which no lane reads then.
     fn put_between_barriers(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, k: First) {
         let zone = self.plan.at[0].zone;
         arena.barrier(b, zone);

@@ -26,7 +26,7 @@ use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// Where the arguments of a memory function are among its parameters, and what it is made for.
+/// The access that a memory function is generated for, and the indices of its arguments among the parameters.
 pub(super) struct Access {
     mat: Mat,
     place: MemoryLocation,

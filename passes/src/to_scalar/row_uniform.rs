@@ -31,7 +31,7 @@ pub(super) fn row_uniform_values(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHas
     })
 }
 
-/// The element of a lane that stands for its element `at`, in row `i` as it counts: of a row-uniform matrix the
+/// Returns the index of the element that represents a lane's element `at`, in its row `i`: of a row-uniform matrix the
 /// first of the row.
 pub(super) fn representative(b: &mut FunctionBuilder<'_>, row_uniform: bool, mat: Mat, i: Index, at: Index) -> Index {
     if row_uniform { b.mul(i, Index::Const(mat.placement.cols.per_group)) } else { at }

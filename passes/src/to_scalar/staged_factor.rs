@@ -28,7 +28,7 @@ pub(super) struct Factor {
     pub(super) k_along: bool,
     /// True if lines lie across those in memory.
     pub(super) transposed: bool,
-    /// True if the lines that are turned come two by two: a word has a pair of them.
+    /// True if two lines are transposed together: a word has a pair of elements.
     pub(super) pairs: bool,
     /// True if it stays in shared memory, all of it.
     pub(super) resident: bool,
@@ -48,7 +48,7 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    /// For slices of `slice` of `k`; with `pairs`, f16 is turned too.
+    /// Makes the layout for slices of `slice` of `k`; with `pairs`, f16 is transposed too.
     pub(super) fn new(
         mat: Mat,
         (is_a, signed, pairs): (bool, bool, bool),
@@ -109,7 +109,7 @@ impl Factor {
         self.k_along || self.transposed
     }
 
-    /// Where element `at` of a line of memory is in the matrix, in the slice from `k` on.
+    /// Returns the position in the matrix of element `at` of a line of memory, in the slice from `k` on.
     pub(super) fn element(&self, b: &mut FunctionBuilder<'_>, line: Index, at: Index, k: Index) -> (Index, Index) {
         let (in_line, of_line) = if self.along_memory() { (b.add(at, k), line) } else { (at, b.add(line, k)) };
         match self.mat.order {
@@ -229,7 +229,7 @@ impl StagedFactor {
         self.put_words(b, arena, line, at, &words);
     }
 
-    /// Writes four neighbours across the lines of a factor that is turned: from line `line` of memory on, which is a
+    /// Writes four neighbours across the lines of a transposed factor: from line `line` of memory on, which is a
     /// multiple of four, their elements `at`.
     pub(super) fn put_transposed(
         &self,
@@ -249,7 +249,7 @@ impl StagedFactor {
         arena.store_quad(b, quad, value);
     }
 
-    /// Writes neighbours of two lines of memory that are turned, from element `at` on: words of f16 of line `line`, which
+    /// Writes neighbours of two lines of memory that are transposed, from element `at` on: words of f16 of line `line`, which
     /// is even, and of the next one.
     pub(super) fn put_pairs(
         &self,

@@ -214,7 +214,8 @@ impl Tiles<'_, '_> {
         Ok(result)
     }
 
-    /// Where a subgroup of many holds the same rows and columns before and after: through a staging buffer of its own.
+    /// Converts a matrix of which each of several subgroups holds the same rows and columns before and after, through a
+    /// staging buffer for each subgroup.
     fn exchange_alone(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -386,7 +387,7 @@ fn common(a: u32, b: u32) -> u32 {
 }
 
 /// A row in the slice of `lines` rows from `first` on: `None` if it is known not to be there, else its place in the
-/// slice and what tells whether it is there, if that is not known.
+/// slice and the condition that it is in the slice, if that is not known.
 fn in_slice(
     b: &mut FunctionBuilder<'_>,
     row: &Affine,

@@ -28,7 +28,7 @@ use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 
 /// The source of the tiles of a factor.
 pub(super) enum Factor {
-    /// They are values.
+    /// The tiles are values.
     Held(Vec<Id>),
     /// A staging buffer, which is filled by an access.
     StagingBuffer { access: Box<Access>, staging: StagingBuffer },

@@ -112,7 +112,7 @@ impl Tiles<'_, '_> {
         Ok(Memory { pointer, place, row_major, layout, stride, operands: operands.to_vec() })
     }
 
-    /// Where the subgroup's tiles begin. Tiles beyond the matrix are moved to its last row and column of tiles, where
+    /// Returns the row and column of the subgroup's first tile. Tiles beyond the matrix are moved to its last row and column of tiles, where
     /// they can be loaded.
     pub(super) fn tile_positions(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Vec<TilePosition> {
         let (group_row, group_col) = self.function.group.unwrap_or((Index::Const(0), Index::Const(0)));

@@ -254,8 +254,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses what relies on where elements are, unless tiles of the device have them there: elements beyond the last row or column
-/// are nobody's, and each kind of tile has its own places. Programs for Intel's devices rely on what those promise: that each
+/// Refuses modules that rely on the positions of elements, unless tiles of the device have them there: elements beyond the last
+/// row or column belong to no invocation, and each kind of tile has its own positions. Programs for Intel's devices rely on what those promise: that each
 /// element is held once, at the same index in tiles of one shape.
 fn check_element_order(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -> Result<(), Refusal> {
     let uses = mats.iter().map(|(ty, mat)| (*ty, mat.shape.use_)).collect();

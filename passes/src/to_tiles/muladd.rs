@@ -32,7 +32,7 @@ struct Product<'a> {
     /// The type of sums.
     ty: Id,
     bits: Bits,
-    /// True if each row of the result holds one value: the first tile of a row stands for all.
+    /// True if the result is row-uniform: all tiles of a row equal the first.
     row_uniform: bool,
 }
 

@@ -129,9 +129,10 @@ impl Tiles<'_, '_> {
             return None;
         }
         let held = |m: &Mat| (m.groups(), (m.rows(), m.cols()), (m.tile_rows, m.tile_cols));
-        let turned = |(groups, (rows, cols), (tile_rows, tile_cols))| (groups, (cols, rows), (tile_cols, tile_rows));
+        let transposed =
+            |(groups, (rows, cols), (tile_rows, tile_cols))| (groups, (cols, rows), (tile_cols, tile_rows));
         if how.transposed {
-            if !sums(&from) || from.groups() != (1, 1) || turned(held(&from)) != held(&to) {
+            if !sums(&from) || from.groups() != (1, 1) || transposed(held(&from)) != held(&to) {
                 return None;
             }
         } else if held(&from) != held(&to) {

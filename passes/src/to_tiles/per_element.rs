@@ -27,7 +27,7 @@ use coop_ir::spv::{BuiltIn, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-/// The types of what a function gives and takes.
+/// Returns the result type and the parameter types of a function.
 pub(super) fn signature(m: &Module, function: Id) -> Option<(Id, Vec<Id>)> {
     let inst = m.def_inst(function).filter(|i| i.op == Op::Function)?;
     let ty = m.def_inst(inst.id(1)?)?;

@@ -89,7 +89,7 @@ impl Mat {
         !self.shape.rows.is_multiple_of(self.tile_rows) || !self.shape.cols.is_multiple_of(self.tile_cols)
     }
 
-    /// As messages name it.
+    /// Returns the name for messages.
     pub(super) fn name(&self) -> String {
         let use_ = types::use_name(self.shape.use_ as u64).unwrap_or("?");
         format!("{} {}x{} {use_}", self.elem.scalar, self.shape.rows, self.shape.cols)
@@ -384,9 +384,9 @@ pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes, rows: bool
         }
     }
     // Of two that hold as much, the one that reads longer pieces of columns: fewer rows of subgroups.
-    let turned = ThreadGrid::new(grid.cols, grid.rows);
+    let transposed = ThreadGrid::new(grid.cols, grid.rows);
     let held = |grid: ThreadGrid| in_tiles.iter().map(|s| u64::from(grid.placement(*s).len())).sum::<u64>();
-    if turned.rows < grid.rows && held(turned) <= held(grid) { turned } else { grid }
+    if transposed.rows < grid.rows && held(transposed) <= held(grid) { transposed } else { grid }
 }
 
 /// The name of the device in messages.

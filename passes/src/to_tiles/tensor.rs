@@ -217,7 +217,7 @@ impl Tiles<'_, '_> {
     }
 
     /// Returns whether an access can go tile by tile after all: then each tile with the operands of a plain load, and
-    /// what tells that they can't be used, if that is not sure. That is the same for all invocations of the scope.
+    /// the condition that they can't be used, if that is not known. That is the same for all invocations of the scope.
     fn plain(&self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat) -> Option<(DirectTiles, Option<Id>)> {
         if mat.has_partial_tiles() {
             return None;

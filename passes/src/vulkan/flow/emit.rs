@@ -196,7 +196,7 @@ impl<'a> Emit<'a> {
         let selector = match on {
             Selector::Always => None,
             Selector::Condition(c) => Some((c, 1)),
-            Selector::Selector(s, words) => Some((s, words)),
+            Selector::Switch(s, words) => Some((s, words)),
             Selector::Variable(var) => self.variables.get(&var).copied().map(|v| {
                 let ty = self.g.uint(self.m, 32);
                 (self.value(Op::Load, ty, [v.into()]), 1)

@@ -12,7 +12,7 @@ pub(super) enum Selector {
     /// A Boolean: true takes the first arm, false the second.
     Condition(Id),
     /// An integer, and how many words its literals have.
-    Selector(Id, usize),
+    Switch(Id, usize),
     /// A variable of the restructuring.
     Variable(Var),
 }

@@ -58,7 +58,7 @@ fn selector_of(m: &Module, block: &Block) -> Selector {
         (Op::BranchConditional, Some(c)) => Selector::Condition(c),
         (Op::Switch, Some(s)) => {
             let width = m.type_of(s).and_then(|t| coop_ir::types::scalar(m, t)).map_or(32, |s| s.width());
-            Selector::Selector(s, if width > 32 { 2 } else { 1 })
+            Selector::Switch(s, if width > 32 { 2 } else { 1 })
         }
         _ => Selector::Always,
     }

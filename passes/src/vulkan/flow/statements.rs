@@ -6,8 +6,8 @@
 //! 2. A path through the statements visits the same nodes as the path of the flow graph for the same decisions.
 //! 3. [`Stmt::Break`] and [`Stmt::Continue`] belong to the innermost loop, and nothing follows them in their list.
 //! 4. Selectors are preserved: a fork is on the same value as the node's, or on a variable to which each path assigned
-//! a constant. So a fork of which all invocations took the same arm has no divergent fork under it, and where paths of
-//! an original fork reconverged, they do so here, or earlier.
+//!    a constant. So a fork of which all invocations took the same arm has no divergent fork under it, and where paths of
+//!    an original fork reconverged, they do so here, or earlier.
 //!
 //! A level is the function, or the body of a loop. Its loops are taken as one node each; the rest has no cycles, and is
 //! split after every fork: nodes that only one arm reaches go into the arm, nodes that several reach go after the fork.

@@ -39,7 +39,7 @@ fn random(r: &mut Random) -> Flow {
         let on = match to.len() {
             0 | 1 => Selector::Always,
             2 => Selector::Condition(c),
-            _ => Selector::Selector(c, 1),
+            _ => Selector::Switch(c, 1),
         };
         let last = to.len().saturating_sub(1);
         let arm = |(i, t): (usize, &usize)| Arm {
@@ -94,10 +94,10 @@ impl Run<'_> {
         let value = match on {
             Selector::Variable(v) => *self.variables.get(&v)?,
             Selector::Always => return None,
-            Selector::Condition(_) | Selector::Selector(..) => {
+            Selector::Condition(_) | Selector::Switch(..) => {
                 let node = *self.trace.last()?;
                 let c = match on {
-                    Selector::Condition(c) | Selector::Selector(c, _) => c.get() as usize - 1,
+                    Selector::Condition(c) | Selector::Switch(c, _) => c.get() as usize - 1,
                     _ => node,
                 };
                 assert_eq!(c, node, "a fork is decided by the block before it");
