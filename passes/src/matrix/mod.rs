@@ -11,7 +11,7 @@
 //! | [`arena`] | where in shared memory elements are put |
 //! | [`barrier`] | how invocations wait for what others put there |
 //! | [`affine`] | sums of multiples of values, as addresses are |
-//! | [`address`], [`pointer`] | where a load or store begins, and how far it steps |
+//! | [`address`], [`mod@pointer`] | where a load or store begins, and how far it steps |
 //! | [`bits`] | numbers as parts of other numbers |
 //! | [`elementwise`] | arithmetic on single elements |
 //! | [`callback`] | what a callback does besides computing a value |

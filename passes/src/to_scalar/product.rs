@@ -11,7 +11,7 @@
 //!
 //! # How a factor lies in shared memory
 //!
-//! In lines along the direction in which it lies in memory ([`MajorOrder`]), each line from a whole quad on. *Packed*:
+//! In lines along the direction in which it lies in memory ([`crate::matrix::placement::MajorOrder`]), each line from a whole quad on. *Packed*:
 //! elements as they are, so that a piece of neighbours is written and read as whole words or quads; an odd number of
 //! quads from line to line keeps lanes that read neighbouring lines from the same banks. *Loose*, where neighbours don't
 //! make whole words: a word for each element.
