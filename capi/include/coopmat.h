@@ -119,7 +119,7 @@ typedef struct CoopmatModule CoopmatModule;
 typedef struct CoopmatOutcome CoopmatOutcome;
 
 /**
- * Whatever function of Vulkan.
+ * A function of Vulkan, of any signature.
  */
 typedef void (*CoopmatVoidFunction)(void);
 

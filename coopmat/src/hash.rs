@@ -30,7 +30,7 @@ const BLOCK: usize = 128;
 /// The bytes of a result.
 const LENGTH: usize = 32;
 
-/// Returns a hash of byte strings, by which nobody can make others alike: for caches.
+/// Returns a collision-resistant hash of byte strings, for caches.
 pub fn hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Hasher::new();
     parts.iter().for_each(|part| hasher.add_field(part));

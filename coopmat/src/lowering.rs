@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// A query: a module, a device, a pipeline.
-struct Question<'a> {
+struct Query<'a> {
     module: &'a Module,
     device: &'a Device,
     options: &'a PipelineOptions,
@@ -39,7 +39,7 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     base.undefined_as_zero = options.undefined_as_zero;
     base.most_instructions = options.limits.instructions;
     base.deadline = options.limits.time.and_then(|time| Instant::now().checked_add(time));
-    let question = Question { module: &prepared.module, device, options, base };
+    let question = Query { module: &prepared.module, device, options, base };
     let lacking = question.lacking(question.module, options.required_subgroup_size);
     if lacking.is_empty() && !options.always_lower {
         return Outcome::Native;
@@ -65,7 +65,7 @@ fn refused(rule: &'static str, message: String, remedy: &str) -> Outcome {
     }))
 }
 
-impl Question<'_> {
+impl Query<'_> {
     /// Lowers the module; `lacking` is the reason why the device does not run it.
     fn lowered(&self, lacking: Vec<Finding>) -> Outcome {
         #[cfg(feature = "rules")]

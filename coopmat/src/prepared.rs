@@ -87,7 +87,7 @@ impl Prepared {
         }
     }
 
-    /// Returns a hash of the module's words, by which nobody can make two modules alike.
+    /// Returns a collision-resistant hash of the module's words.
     pub fn hash(&self) -> [u8; 32] {
         *self.hash.get_or_init(|| {
             let mut hasher = Hasher::new();

@@ -3,7 +3,7 @@
 use coop_exec::interp::Interpreted;
 use coop_exec::{Case, Executor, Outcome, RunOptions};
 use coop_ir::{Module, binary};
-use coop_passes::{Error, Options, Semantics, Target, lower, plain};
+use coop_passes::{Error, Options, Semantics, Target, elementwise, lower};
 use std::path::Path;
 
 fn testdata(name: &str) -> Module {
@@ -85,7 +85,7 @@ fn plainly(name: &str, module: &Module, case: &Case, size: u32, semantics: bool)
     let run = |m: &Module| interpreter.run(&binary::write_words(m), case, &RunOptions::default());
     let before = run(module).map_err(|e| format!("{name}: original: {e}"))?;
     for length in [0, 1, 4, 8] {
-        let made = match plain::realise(module, &options, length) {
+        let made = match elementwise::lower(module, &options, length) {
             Ok(m) => m,
             Err(Error::Refused(r)) => return Err(format!("{name}: refused: {r}")),
             Err(e) => panic!("{name}: {e}"),
@@ -189,7 +189,7 @@ fn llama_is_valid(each: usize, runs: u32) {
         let mut options = Options::new(Target::Scalar);
         (options.spec, options.spec_defaults) = (engine_values(&name), true);
         options.subgroup_size = Some(32);
-        let made = match plain::realise(&module, &options, runs) {
+        let made = match elementwise::lower(&module, &options, runs) {
             Ok(m) => m,
             Err(e) => {
                 failures.push(format!("{name}: {e}"));

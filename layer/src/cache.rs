@@ -28,34 +28,34 @@ pub(crate) struct Replacement {
 }
 
 /// The cached outcome of a pipeline: none if the driver takes the module as it is.
-pub(crate) type Known = Option<Arc<Replacement>>;
+pub(crate) type CachedOutcome = Option<Arc<Replacement>>;
 
 /// The words that are kept in memory for a device.
 const MOST_WORDS: usize = 16 << 20;
 
 /// The answers of a device.
 #[derive(Default)]
-pub(crate) struct Answers(Mutex<Memory>);
+pub(crate) struct OutcomeCache(Mutex<Memory>);
 
 #[derive(Default)]
 struct Memory {
-    known: HashMap<Key, Known>,
+    known: HashMap<Key, CachedOutcome>,
     /// In the order in which they came.
     order: VecDeque<Key>,
     words: usize,
 }
 
 /// Returns the size of an answer, in words.
-fn cost(known: &Known) -> usize {
+fn cost(known: &CachedOutcome) -> usize {
     64 + known.as_ref().map_or(0, |replacement| replacement.words.len())
 }
 
-impl Answers {
-    pub(crate) fn get(&self, key: &Key) -> Option<Known> {
+impl OutcomeCache {
+    pub(crate) fn get(&self, key: &Key) -> Option<CachedOutcome> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).known.get(key).cloned()
     }
 
-    pub(crate) fn insert(&self, key: Key, known: Known) {
+    pub(crate) fn insert(&self, key: Key, known: CachedOutcome) {
         let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         memory.words += cost(&known);
         if let Some(before) = memory.known.insert(key, known) {
@@ -115,7 +115,7 @@ impl Folder {
     }
 
     /// Returns what is known of a pipeline.
-    pub(crate) fn get(&self, key: &Key) -> Option<Known> {
+    pub(crate) fn get(&self, key: &Key) -> Option<CachedOutcome> {
         let path = self.file(key);
         let bytes = own::read(&path, MOST_BYTES)?;
         let known = decode(key, &bytes);
@@ -126,19 +126,19 @@ impl Folder {
     }
 
     /// Writes what is known of a pipeline; that it may fail, nobody needs to know.
-    pub(crate) fn insert(&self, key: &Key, known: &Known) {
+    pub(crate) fn insert(&self, key: &Key, known: &CachedOutcome) {
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let aside = self.path.join(format!(".{}-{number}", std::process::id()));
         if own::write(&aside, &encode(key, known)).is_some() && std::fs::rename(&aside, self.file(key)).is_err() {
             let _ = std::fs::remove_file(&aside);
         }
         if number.is_multiple_of(SWEEP) {
-            self.sweep();
+            self.evict();
         }
     }
 
     /// Removes the oldest files until there is room again, and what was left behind.
-    fn sweep(&self) {
+    fn evict(&self) {
         let Ok(entries) = std::fs::read_dir(&self.path) else { return };
         let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for entry in entries.flatten() {
@@ -168,7 +168,7 @@ impl Folder {
     }
 }
 
-fn encode(key: &Key, known: &Known) -> Vec<u8> {
+fn encode(key: &Key, known: &CachedOutcome) -> Vec<u8> {
     let none = Replacement { words: Vec::new(), subgroup_size: None, full_subgroups: false, said: String::new() };
     let r = known.as_deref().unwrap_or(&none);
     let header = [
@@ -188,7 +188,7 @@ fn encode(key: &Key, known: &Known) -> Vec<u8> {
     bytes
 }
 
-fn decode(key: &Key, bytes: &[u8]) -> Option<Known> {
+fn decode(key: &Key, bytes: &[u8]) -> Option<CachedOutcome> {
     let (content, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH)?)?;
     if coopmat::hash(&[key, content]) != hash {
         return None;
@@ -295,7 +295,7 @@ mod tests {
         Folder::open(&path, most).unwrap_or_else(|| panic!("{}", path.display()))
     }
 
-    fn lowered(words: usize) -> Known {
+    fn lowered(words: usize) -> CachedOutcome {
         let said = "lowered to Scalar, because".to_owned();
         let words = (0..words as u32).map(|n| n.wrapping_mul(0x9e37_79b9)).collect();
         Some(Arc::new(Replacement { words, subgroup_size: Some(8), full_subgroups: true, said }))
@@ -343,7 +343,7 @@ mod tests {
         for n in 0..200_u8 {
             folder.insert(&[n; 32], &lowered(1000));
         }
-        folder.sweep();
+        folder.evict();
         let bytes: u64 = std::fs::read_dir(&folder.path).unwrap().flatten().map(|e| e.metadata().unwrap().len()).sum();
         assert!((50_000..=100_000).contains(&bytes), "{bytes}");
         let _ = std::fs::remove_dir_all(&folder.path);
@@ -387,13 +387,13 @@ mod tests {
 
     #[test]
     fn memory_has_a_bound() {
-        let answers = Answers::default();
+        let outcomes = OutcomeCache::default();
         for n in 0..40_u8 {
-            answers.insert([n; 32], lowered(1 << 20));
-            answers.insert([n; 32], lowered(1 << 20));
+            outcomes.insert([n; 32], lowered(1 << 20));
+            outcomes.insert([n; 32], lowered(1 << 20));
         }
-        assert!(answers.get(&[39; 32]).is_some() && answers.get(&[0; 32]).is_none());
-        let memory = answers.0.lock().unwrap();
+        assert!(outcomes.get(&[39; 32]).is_some() && outcomes.get(&[0; 32]).is_none());
+        let memory = outcomes.0.lock().unwrap();
         assert!(memory.words <= MOST_WORDS && memory.known.len() == memory.order.len(), "{}", memory.words);
     }
 }

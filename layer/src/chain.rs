@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[repr(C)]
-    struct Strange {
+    struct Unknown {
         s_type: i32,
         p_next: *const c_void,
     }
@@ -310,8 +310,8 @@ mod tests {
     #[test]
     fn what_is_behind_an_unknown_structure_stays() {
         let matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
-        let strange = Strange { s_type: 1_999_999_000, p_next: (&raw const matrix).cast() };
-        let next = (&raw const strange).cast_mut().cast();
+        let unknown = Unknown { s_type: 1_999_999_000, p_next: (&raw const matrix).cast() };
+        let next = (&raw const unknown).cast_mut().cast();
         let v11 = vk::PhysicalDeviceVulkan11Features { p_next: next, ..Default::default() };
         // SAFETY: the chain is alive.
         let mut copy = unsafe { Copy::new((&raw const v11).cast(), |s| s == MATRIX) };

@@ -9,10 +9,10 @@ use ash::vk;
 use coop_device::vulkan::{EnabledFeatures, structs};
 use coop_device::{ApiVersion, Feature, Profile};
 
-use crate::cache::Answers;
+use crate::cache::OutcomeCache;
 use crate::chain::Copy;
 use crate::ffi::{self, DeviceLink};
-use crate::instance::{Instance, Key, Loaded, Physical, instance_of};
+use crate::instance::{Instance, Key, Loaded, PhysicalDeviceState, instance_of};
 use crate::log;
 use crate::modules::Modules;
 
@@ -23,16 +23,16 @@ pub(crate) struct Device {
     next: vk::PFN_vkGetDeviceProcAddr,
     destroy: vk::PFN_vkDestroyDevice,
     /// The state of the layer for it: none for an application that enables none of the layer's extensions.
-    pub(crate) active: Option<Active>,
+    pub(crate) active: Option<LayerState>,
 }
 
 /// The state of the layer for a device with matrices.
-pub(crate) struct Active {
+pub(crate) struct LayerState {
     /// The device with what the driver was made to enable.
     pub(crate) target: coopmat::Device,
     pub(crate) modules: Modules,
     /// The cached outcomes of pipelines.
-    pub(crate) answers: Answers,
+    pub(crate) outcomes: OutcomeCache,
     /// Pipelines so far, for names in the log and of dumps.
     pub(crate) pipelines: AtomicU64,
 }
@@ -115,9 +115,9 @@ pub(crate) unsafe extern "system" fn create_device(
             let asked = EnabledFeatures::from_create_info(&*info);
             let ours = known.added.iter().any(|a| a.name.to_str().is_ok_and(|name| asked.extensions.contains(name)));
             let (result, active) = if ours {
-                let changed = Changed::new(&*info, asked, &known);
+                let changed = PatchedCreateInfo::new(&*info, asked, &known);
                 let result = create(physical, &raw const changed.info, allocator, out);
-                (result, Some(Active::new(&changed, &known)))
+                (result, Some(LayerState::new(&changed, &known)))
             } else {
                 (create(physical, info, allocator, out), None)
             };
@@ -157,15 +157,20 @@ pub(crate) unsafe extern "system" fn destroy_device(device: vk::Device, allocato
     });
 }
 
-impl Active {
-    fn new(changed: &Changed<'_>, known: &Physical) -> Active {
+impl LayerState {
+    fn new(changed: &PatchedCreateInfo<'_>, known: &PhysicalDeviceState) -> LayerState {
         let target = coopmat::Device::from_profile(known.profile.restricted_to(&changed.enabled));
-        Active { target, modules: Modules::default(), answers: Answers::default(), pipelines: AtomicU64::new(0) }
+        LayerState {
+            target,
+            modules: Modules::default(),
+            outcomes: OutcomeCache::default(),
+            pipelines: AtomicU64::new(0),
+        }
     }
 }
 
 /// A create info without what only the layer has, and with what lowered modules use.
-struct Changed<'a> {
+struct PatchedCreateInfo<'a> {
     info: vk::DeviceCreateInfo<'a>,
     /// The features enabled in the driver.
     enabled: EnabledFeatures,
@@ -176,16 +181,20 @@ struct Changed<'a> {
     core: Option<Box<vk::PhysicalDeviceFeatures>>,
 }
 
-impl<'a> Changed<'a> {
+impl<'a> PatchedCreateInfo<'a> {
     /// # Safety
     ///
     /// The create info is valid, and outlives what is made here.
-    unsafe fn new(info: &vk::DeviceCreateInfo<'a>, asked: EnabledFeatures, known: &Physical) -> Changed<'a> {
+    unsafe fn new(
+        info: &vk::DeviceCreateInfo<'a>,
+        asked: EnabledFeatures,
+        known: &PhysicalDeviceState,
+    ) -> PatchedCreateInfo<'a> {
         // The driver's own structures stay, with the layer's features off.
         let own = |name: &CStr| name.to_str().is_ok_and(|name| known.profile.has_extension(name));
-        let strange = |s_type: i32| known.added.iter().any(|a| a.features_type == s_type && !own(a.name));
+        let unknown = |s_type: i32| known.added.iter().any(|a| a.features_type == s_type && !own(a.name));
         // SAFETY: the caller's promise.
-        let chain = unsafe { Copy::new(info.p_next, strange) };
+        let chain = unsafe { Copy::new(info.p_next, unknown) };
         for left in &chain.left {
             let unknown = chain.unknown.unwrap_or_default();
             log::warn(format_args!(
@@ -194,7 +203,8 @@ impl<'a> Changed<'a> {
         }
         // SAFETY: null or a structure.
         let core = unsafe { info.p_enabled_features.as_ref() }.map(|core| Box::new(*core));
-        let mut changed = Changed { info: *info, enabled: asked, chain, names: Vec::new(), owned: Vec::new(), core };
+        let mut changed =
+            PatchedCreateInfo { info: *info, enabled: asked, chain, names: Vec::new(), owned: Vec::new(), core };
         changed.drop_ours(known);
         changed.add_useful(&known.profile);
         // SAFETY: the caller's promise.
@@ -207,7 +217,7 @@ impl<'a> Changed<'a> {
     }
 
     /// Turns features off that the driver has not though it has their structure.
-    fn drop_ours(&mut self, known: &Physical) {
+    fn drop_ours(&mut self, known: &PhysicalDeviceState) {
         for addition in &known.added {
             for (index, (feature, _)) in addition.features.iter().enumerate() {
                 if known.profile.has(*feature) {
@@ -290,7 +300,7 @@ impl<'a> Changed<'a> {
     /// # Safety
     ///
     /// The create info is valid.
-    unsafe fn list_extensions(&mut self, info: &vk::DeviceCreateInfo<'_>, known: &Physical) {
+    unsafe fn list_extensions(&mut self, info: &vk::DeviceCreateInfo<'_>, known: &PhysicalDeviceState) {
         let mut listed = BTreeSet::new();
         for index in 0..info.enabled_extension_count as usize {
             // SAFETY: an array of that many strings.

@@ -30,7 +30,7 @@ pub struct NegotiateLayerInterface {
 
 impl NegotiateLayerInterface {
     /// Fills in the functions; fails where the loader is older than the interface.
-    pub(crate) fn answer(
+    pub(crate) fn stage_module(
         &mut self,
         instance: vk::PFN_vkGetInstanceProcAddr,
         device: vk::PFN_vkGetDeviceProcAddr,

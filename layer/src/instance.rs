@@ -42,11 +42,11 @@ pub(crate) struct Instance {
     /// The version that the application asked for.
     api_version: ApiVersion,
     submit_message: Option<vk::PFN_vkSubmitDebugUtilsMessageEXT>,
-    physical: Mutex<HashMap<vk::PhysicalDevice, Arc<Physical>>>,
+    physical: Mutex<HashMap<vk::PhysicalDevice, Arc<PhysicalDeviceState>>>,
 }
 
 /// A physical device, and what is added to it.
-pub(crate) struct Physical {
+pub(crate) struct PhysicalDeviceState {
     /// The device without what is hidden.
     pub(crate) profile: Profile,
     /// The additions that the driver does not support, or whose support is hidden.
@@ -108,11 +108,11 @@ impl Instance {
     }
 
     /// Returns the data of a physical device, queried from the driver the first time.
-    pub(crate) fn physical(&self, device: vk::PhysicalDevice) -> Arc<Physical> {
+    pub(crate) fn physical(&self, device: vk::PhysicalDevice) -> Arc<PhysicalDeviceState> {
         if let Some(known) = self.physical.lock().unwrap_or_else(PoisonError::into_inner).get(&device) {
             return known.clone();
         }
-        let made = Arc::new(Physical::new(self, device));
+        let made = Arc::new(PhysicalDeviceState::new(self, device));
         self.physical.lock().unwrap_or_else(PoisonError::into_inner).entry(device).or_insert(made).clone()
     }
 
@@ -133,9 +133,9 @@ impl Instance {
     }
 }
 
-impl Physical {
-    fn new(instance: &Instance, device: vk::PhysicalDevice) -> Physical {
-        let nothing = |profile| Physical { profile, added: Vec::new(), promise: Promise::default() };
+impl PhysicalDeviceState {
+    fn new(instance: &Instance, device: vk::PhysicalDevice) -> PhysicalDeviceState {
+        let nothing = |profile| PhysicalDeviceState { profile, added: Vec::new(), promise: Promise::default() };
         // SAFETY: the device is one of the instance's, which is alive.
         let profile = unsafe {
             let entry = ash::Entry::from_static_fn(ash::StaticFn { get_instance_proc_addr: behind });
@@ -149,7 +149,7 @@ impl Physical {
             }
         };
         profile.api_version = profile.api_version.min(instance.api_version);
-        hide(&mut profile, &instance.settings.hide);
+        remove_extensions(&mut profile, &instance.settings.hide);
         let name = profile.device.clone();
         if !profile.api_version.at_least(1, 2) {
             let v = profile.api_version;
@@ -172,7 +172,7 @@ impl Physical {
         let names: Vec<_> = added.iter().map(|a| a.name.to_string_lossy()).collect();
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         log::info(format_args!("{name}: added: {names}"));
-        Physical { profile, added, promise }
+        PhysicalDeviceState { profile, added, promise }
     }
 
     fn adds(&self, group: Group) -> bool {
@@ -191,7 +191,7 @@ impl Physical {
 }
 
 /// Takes the extensions away, and their features.
-fn hide(profile: &mut Profile, names: &[String]) {
+fn remove_extensions(profile: &mut Profile, names: &[String]) {
     if names.is_empty() {
         return;
     }
@@ -390,10 +390,10 @@ unsafe fn features_by(device: vk::PhysicalDevice, out: *mut vk::PhysicalDeviceFe
             let physical = instance.physical(device);
             let hidden: Vec<i32> = hidden_types(&instance.settings.hide);
             let ours = |s_type: i32| {
-                let strange = physical.addition_of(s_type).is_some_and(|a| !physical.has_own(a.name));
-                strange || hidden.contains(&s_type)
+                let unknown = physical.addition_of(s_type).is_some_and(|a| !physical.has_own(a.name));
+                unknown || hidden.contains(&s_type)
             };
-            let taken = Taken::new(out.cast(), ours);
+            let taken = DetachedStructures::new(out.cast(), ours);
             next(device, out);
             taken.give_back();
             for s in chain::structures((*out).p_next) {
@@ -452,7 +452,7 @@ unsafe fn properties_by(device: vk::PhysicalDevice, out: *mut vk::PhysicalDevice
             let Some(next) = next else { return };
             let physical = instance.physical(device);
             let answer = |s_type: i32| properties(s_type, &physical.added, &physical.promise);
-            let taken = Taken::new(out.cast(), |s_type| answer(s_type).is_some());
+            let taken = DetachedStructures::new(out.cast(), |s_type| answer(s_type).is_some());
             next(device, out);
             taken.give_back();
             for s in chain::structures((*out).p_next) {
@@ -467,15 +467,15 @@ unsafe fn properties_by(device: vk::PhysicalDevice, out: *mut vk::PhysicalDevice
 
 /// Structures that are out of a chain for the time of a call: the driver is not asked for what it does not know. The chain of a
 /// query is the application's to read when the call is over, and nobody else's before.
-struct Taken {
+struct DetachedStructures {
     links: Vec<(*mut Base, *const c_void)>,
 }
 
-impl Taken {
+impl DetachedStructures {
     /// # Safety
     ///
     /// `head` is a valid structure whose chain is written to by the call.
-    unsafe fn new(head: *mut Base, ours: impl Fn(i32) -> bool) -> Taken {
+    unsafe fn new(head: *mut Base, ours: impl Fn(i32) -> bool) -> DetachedStructures {
         let mut links = Vec::new();
         let mut at = head;
         // SAFETY: the caller's promise.
@@ -489,7 +489,7 @@ impl Taken {
                 }
             }
         }
-        Taken { links }
+        DetachedStructures { links }
     }
 
     fn give_back(self) {

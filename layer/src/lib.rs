@@ -42,7 +42,7 @@ pub unsafe extern "system" fn vkNegotiateLoaderLayerInterfaceVersion(
         // SAFETY: the loader's structure, or null.
         match unsafe { version.as_mut() } {
             Some(version) => {
-                version.answer(get_instance_proc_addr, get_device_proc_addr, get_physical_device_proc_addr)
+                version.stage_module(get_instance_proc_addr, get_device_proc_addr, get_physical_device_proc_addr)
             }
             None => vk::Result::ERROR_INITIALIZATION_FAILED,
         }

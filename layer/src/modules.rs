@@ -14,7 +14,7 @@ use crate::instance::Loaded;
 use crate::log;
 
 /// A module that may have to be lowered.
-pub(crate) struct Kept {
+pub(crate) struct TrackedModule {
     pub(crate) words: Vec<u32>,
     /// The module, read when the first pipeline is made of it.
     pub(crate) prepared: OnceLock<Result<Prepared, String>>,
@@ -24,16 +24,16 @@ pub(crate) struct Kept {
 
 /// The modules of a device that are kept, by the handle of what stands in for them.
 #[derive(Default)]
-pub(crate) struct Modules(RwLock<HashMap<vk::ShaderModule, Arc<Kept>>>);
+pub(crate) struct Modules(RwLock<HashMap<vk::ShaderModule, Arc<TrackedModule>>>);
 
 impl Modules {
     /// Returns a kept module.
-    pub(crate) fn get(&self, module: vk::ShaderModule) -> Option<Arc<Kept>> {
+    pub(crate) fn get(&self, module: vk::ShaderModule) -> Option<Arc<TrackedModule>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(&module).cloned()
     }
 
     fn insert(&self, module: vk::ShaderModule, words: Vec<u32>) {
-        let kept = Arc::new(Kept::new(words));
+        let kept = Arc::new(TrackedModule::new(words));
         // Now, so that pipelines need not wait for it.
         kept.hash();
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(module, kept);
@@ -89,8 +89,8 @@ const STAND_IN: &[u32] = &[
 const MAGIC: u32 = 0x0723_0203;
 const OP_CAPABILITY: u32 = 17;
 
-/// Returns true if a module has matrices, or declares what the driver was not made to enable and the layer brings.
-pub(crate) fn concerns(words: &[u32], profile: &Profile) -> bool {
+/// Returns true if a module has matrices, or declares a capability that the layer provides and the driver did not enable.
+pub(crate) fn needs_layer(words: &[u32], profile: &Profile) -> bool {
     if words.first() != Some(&MAGIC) {
         return false;
     }
@@ -104,9 +104,9 @@ pub(crate) fn concerns(words: &[u32], profile: &Profile) -> bool {
         if [Capability::CooperativeMatrixKHR, Capability::CooperativeMatrixNV].contains(&capability) {
             return true;
         }
-        let brings = |f: &Feature| crate::additions::ADDITIONS.iter().any(|a| a.features.contains(&(*f, true)));
+        let provides = |f: &Feature| crate::additions::ADDITIONS.iter().any(|a| a.features.contains(&(*f, true)));
         if let Requirement::AnyOf(features) = capability_requirement(capability)
-            && features.iter().any(brings)
+            && features.iter().any(provides)
             && !features.iter().any(|f| profile.has(*f))
         {
             return true;
@@ -172,7 +172,7 @@ pub(crate) unsafe extern "system" fn create_shader_module(
         let Some(next) = next else { return vk::Result::ERROR_INITIALIZATION_FAILED };
         // SAFETY: as above.
         let words = unsafe { words(&*info) };
-        let Some(active) = this.active.as_ref().filter(|active| concerns(words, active.target.profile())) else {
+        let Some(active) = this.active.as_ref().filter(|active| needs_layer(words, active.target.profile())) else {
             // SAFETY: as above.
             return unsafe { next(device, info, allocator, out) };
         };
@@ -249,12 +249,12 @@ mod tests {
         let profile = Profile::builtin("mesa-lavapipe-debian12").unwrap();
         let head = [MAGIC, 0x0001_0600, 0, 10, 0, 0x0002_0011, 1];
         let with = |capability: u32| [&head[..], &[0x0002_0011, capability]].concat();
-        assert!(!concerns(&head, &profile) && !concerns(STAND_IN, &profile));
-        assert!(concerns(&with(6022), &profile) && concerns(&with(5357), &profile));
+        assert!(!needs_layer(&head, &profile) && !needs_layer(STAND_IN, &profile));
+        assert!(needs_layer(&with(6022), &profile) && needs_layer(&with(5357), &profile));
         // bfloat16, which the device has not; float16, which it has.
-        assert!(concerns(&with(5116), &profile) && !concerns(&with(9), &profile));
+        assert!(needs_layer(&with(5116), &profile) && !needs_layer(&with(9), &profile));
         // Ends in the middle of an instruction.
-        assert!(!concerns(&with(6022)[..8], &profile) && !concerns(&[], &profile));
+        assert!(!needs_layer(&with(6022)[..8], &profile) && !needs_layer(&[], &profile));
     }
 
     #[test]

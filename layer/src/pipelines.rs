@@ -8,10 +8,10 @@ use ash::vk;
 
 use crate::cache::Replacement;
 use crate::chain::{Copy, find};
-use crate::device::{Active, Device, device_of};
+use crate::device::{Device, LayerState, device_of};
 use crate::instance::Loaded;
 use crate::modules;
-use crate::stages::{Answer, ChangedStage, Source, answer, source};
+use crate::stages::{ChangedStage, Source, StageModule, source, stage_module};
 
 /// The result for a refused pipeline: a code that every function may return.
 const REFUSED: vk::Result = vk::Result::ERROR_UNKNOWN;
@@ -64,7 +64,11 @@ impl<'a> Batch<'a> {
     /// # Safety
     ///
     /// The create infos are valid.
-    unsafe fn new(device: &Device, active: &Active, given: &[vk::ComputePipelineCreateInfo<'a>]) -> Option<Batch<'a>> {
+    unsafe fn new(
+        device: &Device,
+        active: &LayerState,
+        given: &[vk::ComputePipelineCreateInfo<'a>],
+    ) -> Option<Batch<'a>> {
         // SAFETY: the caller's promise, for the whole function.
         let sources: Vec<_> = given.iter().map(|info| unsafe { source(active, &info.stage) }).collect();
         if sources.iter().all(Option::is_none) {
@@ -74,11 +78,11 @@ impl<'a> Batch<'a> {
         for (index, source) in sources.iter().enumerate() {
             let Some(source) = source else { continue };
             // SAFETY: as above.
-            let answer = unsafe { answer(device, active, source) };
+            let answer = unsafe { stage_module(device, active, source) };
             let (words, lowered) = match &answer {
-                Answer::Native => (&source.kept.words, None),
-                Answer::Lowered(lowered) => (&lowered.words, Some(&**lowered)),
-                Answer::Refused => {
+                StageModule::Native => (&source.kept.words, None),
+                StageModule::Lowered(lowered) => (&lowered.words, Some(&**lowered)),
+                StageModule::Refused => {
                     batch.refused[index] = true;
                     continue;
                 }
@@ -246,7 +250,7 @@ impl<'a> Objects<'a> {
     /// # Safety
     ///
     /// The create infos are valid.
-    unsafe fn new(device: &Device, active: &Active, given: &[vk::ShaderCreateInfoEXT<'a>]) -> Option<Objects<'a>> {
+    unsafe fn new(device: &Device, active: &LayerState, given: &[vk::ShaderCreateInfoEXT<'a>]) -> Option<Objects<'a>> {
         let mut objects = Objects { infos: given.to_vec(), words: Vec::new(), chains: Vec::new() };
         for (index, info) in given.iter().enumerate() {
             if info.code_type != vk::ShaderCodeTypeEXT::SPIRV {
@@ -256,22 +260,22 @@ impl<'a> Objects<'a> {
             let (code, entry) = unsafe {
                 (slice::from_raw_parts(info.p_code.cast::<u32>(), info.code_size / 4), CStr::from_ptr(info.p_name))
             };
-            if !modules::concerns(code, active.target.profile()) {
+            if !modules::needs_layer(code, active.target.profile()) {
                 continue;
             }
             // SAFETY: as above.
             let required = unsafe { find::<vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo<'_>>(info.p_next) };
             let source = Source {
-                kept: Arc::new(modules::Kept::new(code.to_vec())),
+                kept: Arc::new(modules::TrackedModule::new(code.to_vec())),
                 entry,
                 specialization: info.p_specialization_info,
                 subgroup_size: required.map(|required| required.required_subgroup_size),
             };
             // SAFETY: as above.
-            match unsafe { answer(device, active, &source) } {
-                Answer::Native => {}
-                Answer::Refused => return None,
-                Answer::Lowered(lowered) => objects.change(index, lowered),
+            match unsafe { stage_module(device, active, &source) } {
+                StageModule::Native => {}
+                StageModule::Refused => return None,
+                StageModule::Lowered(lowered) => objects.change(index, lowered),
             }
         }
         Some(objects)

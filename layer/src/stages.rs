@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use ash::vk;
 use coopmat::{Lowered, MapEntry, Outcome, PipelineOptions, Prepared, Specialization};
 
-use crate::cache::{Key, Known, Replacement};
+use crate::cache::{CachedOutcome, Key, Replacement};
 use crate::chain::{self, Copy};
-use crate::device::{Active, Device};
+use crate::device::{Device, LayerState};
 use crate::ffi;
 use crate::log::{self, Level};
-use crate::modules::{self, Kept};
+use crate::modules::{self, TrackedModule};
 
 /// Lowerings need deep stacks on modules with deep control flow; applications make pipelines on threads with small ones.
 const STACK: usize = 64 << 20;
@@ -25,7 +25,7 @@ const MOST_ABANDONED: usize = 4;
 
 /// The module and specialization of a stage.
 pub(crate) struct Source<'a> {
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) kept: Arc<TrackedModule>,
     pub(crate) entry: &'a CStr,
     pub(crate) specialization: *const vk::SpecializationInfo<'a>,
     /// The subgroup size that the application requires.
@@ -33,7 +33,7 @@ pub(crate) struct Source<'a> {
 }
 
 /// The module to use for the stage.
-pub(crate) enum Answer {
+pub(crate) enum StageModule {
     /// The module as it is.
     Native,
     /// These words.
@@ -47,13 +47,16 @@ pub(crate) enum Answer {
 /// # Safety
 ///
 /// The stage is valid.
-pub(crate) unsafe fn source<'a>(active: &Active, stage: &vk::PipelineShaderStageCreateInfo<'a>) -> Option<Source<'a>> {
+pub(crate) unsafe fn source<'a>(
+    active: &LayerState,
+    stage: &vk::PipelineShaderStageCreateInfo<'a>,
+) -> Option<Source<'a>> {
     // SAFETY: the caller's promise, for the whole function.
     unsafe {
         let kept = if stage.module == vk::ShaderModule::null() {
             let words = modules::words(chain::find::<vk::ShaderModuleCreateInfo<'_>>(stage.p_next)?);
-            let concerns = modules::concerns(words, active.target.profile());
-            Arc::new(Kept::new(concerns.then(|| words.to_vec())?))
+            let concerns = modules::needs_layer(words, active.target.profile());
+            Arc::new(TrackedModule::new(concerns.then(|| words.to_vec())?))
         } else {
             active.modules.get(stage.module)?
         };
@@ -72,13 +75,13 @@ pub(crate) unsafe fn source<'a>(active: &Active, stage: &vk::PipelineShaderStage
 /// # Safety
 ///
 /// The pointers of the source are valid.
-pub(crate) unsafe fn answer(device: &Device, active: &Active, source: &Source<'_>) -> Answer {
+pub(crate) unsafe fn stage_module(device: &Device, active: &LayerState, source: &Source<'_>) -> StageModule {
     let number = device.number();
     let start = Instant::now();
     let what = || format!("pipeline {number} ({})", source.entry.to_string_lossy());
     let refused = |why: &dyn std::fmt::Display| {
         refuse(device, source, number, &format!("{} is refused: {why}; {}", what(), micros(start.elapsed())));
-        Answer::Refused
+        StageModule::Refused
     };
     // SAFETY: the caller's promise.
     let options = match unsafe { specialization(source.specialization) } {
@@ -95,7 +98,7 @@ pub(crate) unsafe fn answer(device: &Device, active: &Active, source: &Source<'_
         } else {
             log::debug(format_args!("{}: left as it is; from {from} in {}", what(), micros(took)));
         }
-        return known.map_or(Answer::Native, Answer::Lowered);
+        return known.map_or(StageModule::Native, StageModule::Lowered);
     }
     let outcome = lower(device, active, source, options);
     let took = start.elapsed();
@@ -127,24 +130,24 @@ pub(crate) unsafe fn answer(device: &Device, active: &Active, source: &Source<'_
         Ok(Outcome::Refused(why)) => return refused(&why),
         Err(why) => return refused(&why),
     };
-    active.answers.insert(key, known.clone());
+    active.outcomes.insert(key, known.clone());
     if let Some(folder) = &settings.cache {
         folder.insert(&key, &known);
     }
-    known.map_or(Answer::Native, Answer::Lowered)
+    known.map_or(StageModule::Native, StageModule::Lowered)
 }
 
 /// Returns what is known of a pipeline, and where from. What is dumped is lowered again.
-fn find(device: &Device, active: &Active, key: &Key) -> Option<(Known, &'static str)> {
+fn find(device: &Device, active: &LayerState, key: &Key) -> Option<(CachedOutcome, &'static str)> {
     let settings = &device.instance.settings;
     if settings.dump_all {
         return None;
     }
-    if let Some(known) = active.answers.get(key) {
+    if let Some(known) = active.outcomes.get(key) {
         return Some((known, "memory"));
     }
     let known = settings.cache.as_ref()?.get(key)?;
-    active.answers.insert(*key, known.clone());
+    active.outcomes.insert(*key, known.clone());
     Some((known, "the cache"))
 }
 
@@ -160,7 +163,7 @@ fn micros(took: Duration) -> String {
     format!("{} us", took.as_micros())
 }
 
-fn summary(lowered: &Lowered, kept: &Kept) -> String {
+fn summary(lowered: &Lowered, kept: &TrackedModule) -> String {
     let Lowered { requirements: r, because, not_taken, warnings, .. } = lowered;
     let (from, to) = (kept.words.len(), lowered.words.len());
     let mut text = format!("lowered to {:?}, {from} to {to} words", lowered.target);
@@ -244,7 +247,12 @@ fn pipeline_options(device: &Device, source: &Source<'_>, specialization: Specia
 }
 
 /// Lowers on a thread of its own: with a stack that is deep enough, and for no longer than is allowed.
-fn lower(device: &Device, active: &Active, source: &Source<'_>, options: PipelineOptions) -> Result<Outcome, String> {
+fn lower(
+    device: &Device,
+    active: &LayerState,
+    source: &Source<'_>,
+    options: PipelineOptions,
+) -> Result<Outcome, String> {
     let settings = &device.instance.settings;
     let (words, most) = (source.kept.words.len(), settings.max_words);
     if words > most {
@@ -282,10 +290,10 @@ fn lower(device: &Device, active: &Active, source: &Source<'_>, options: Pipelin
     }
 }
 
-impl Kept {
+impl TrackedModule {
     /// Keeps words.
-    pub(crate) fn new(words: Vec<u32>) -> Kept {
-        Kept { words, prepared: std::sync::OnceLock::new(), hash: std::sync::OnceLock::new() }
+    pub(crate) fn new(words: Vec<u32>) -> TrackedModule {
+        TrackedModule { words, prepared: std::sync::OnceLock::new(), hash: std::sync::OnceLock::new() }
     }
 
     /// Tells the module from others.

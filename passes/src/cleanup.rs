@@ -2,11 +2,11 @@
 //!
 //! Precondition: none. Effect: capabilities and extensions of cooperative matrices are removed if no matrix is left;
 //! unused types, constants, names, functions and values are removed, common subexpressions of a block are merged
-//! ([`tidy`]), and physical addressing is removed if nothing has an address. Variables and everything with a binding
+//! ([`local_cse`]), and physical addressing is removed if nothing has an address. Variables and everything with a binding
 //! stay.
 
 use crate::pipeline::PassCx;
-use crate::{Refusal, Target, capabilities, inline, kernel, tidy};
+use crate::{Refusal, Target, capabilities, inline, kernel, local_cse};
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::extensions::{capabilities_of, capability_of_component, extensions_of};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -36,7 +36,7 @@ const BEYOND_CAPABILITIES: [(Op, Capability); 4] = [
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     unused_functions(m);
-    tidy::run(m);
+    local_cse::run(m);
     unused_globals(m, cx.bound);
     kernel::declare(m);
     kernel::distinct_names(m);

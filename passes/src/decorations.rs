@@ -104,7 +104,7 @@ pub(crate) fn take(m: &mut Module, wanted: &dyn Fn(&Module, Id) -> bool) -> FxHa
 }
 
 /// Adds decorations to an id.
-pub(crate) fn give(m: &mut Module, id: Id, decorations: &[Decorated]) {
+pub(crate) fn add(m: &mut Module, id: Id, decorations: &[Decorated]) {
     for (d, words) in decorations {
         coop_ir::builder::decorate(m, id, *d, words);
     }

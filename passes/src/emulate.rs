@@ -1,16 +1,16 @@
-//! Subgroups of a size that the device has not: the module's own operations on subgroups, where lanes are counted by local index.
+//! Emulates subgroups of a size that the device does not support: lowers the module's operations on subgroups if lanes come from the local invocation index.
 //!
 //! Precondition: the workgroup's size is fixed (`specialize`). Effect, with `--lanes local-index` and a size that is not the
 //! device's: each operation on a subgroup becomes a call of a function of the module. Those that only compute (counts of bits in
 //! ballots, masks) stay where they are. Those that communicate put a value of each invocation into an array in shared memory,
 //! with a barrier of the workgroup before and after; so they have to stand where all invocations of the workgroup execute them
-//! together ([`together`]), and all are active there. Barriers of a subgroup become barriers of the workgroup, under the same
-//! condition. What loads of built-in variables answer is said in `scalar/lanes.rs`.
+//! together ([`uniform_blocks`]), and all are active there. Barriers of a subgroup become barriers of the workgroup, under the same
+//! condition. `matrix/lanes.rs` defines the values of built-in variables about subgroups.
 //!
 //! Refuses: communication and barriers where not all invocations are sure to be together; types that are neither truth values nor
 //! numbers of 8 to 64 bits. Operations that have no lowering here (partitions, quads' votes) are left, and refused there.
 
-mod together;
+mod uniform_blocks;
 
 use crate::builtins::Builtins;
 use crate::matrix::arena::{Arena, Zone};
@@ -28,7 +28,7 @@ use coop_ir::spv::{BuiltIn, Capability, GroupOperation, Scope};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Kind, Module, Op, Operand};
-use together::Together;
+use uniform_blocks::UniformBlocks;
 
 /// The capabilities of operations that are gone afterwards.
 const CAPABILITIES: [Capability; 10] = [
@@ -63,7 +63,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let invocations = Workgroup::new(m, &constants).invocations.filter(|n| n.is_multiple_of(size));
     // Without a known size the pass behind refuses.
     let Some(invocations) = invocations.filter(|_| !found.is_empty()) else { return Ok(()) };
-    let together = Together::new(m, &constants);
+    let together = UniformBlocks::new(m, &constants);
     let mut emulation = Emulation {
         size,
         invocations,
@@ -133,7 +133,7 @@ struct Emulation {
     size: u32,
     /// Invocations of the workgroup.
     invocations: u32,
-    /// Where values go: first a word of each invocation, then the second words.
+    /// The array of values: first a word of each invocation, then the second words.
     arena: Arena,
     builtins: Builtins,
     functions: FxHashMap<Key, Id>,
@@ -168,7 +168,7 @@ impl Emulation {
             }
             return Ok(());
         }
-        let apart = || {
+        let diverged = || {
             let why = format!(
                 "{} where not all invocations of the workgroup are sure to be together: subgroups of {} are emulated in shared \
                  memory",
@@ -179,7 +179,7 @@ impl Emulation {
         };
         if i.op == Op::ControlBarrier {
             if !together {
-                return apart();
+                return diverged();
             }
             let scope = g.u32(m, Scope::Workgroup.0);
             m.inst_mut(r).operands[0] = scope.into();
@@ -191,7 +191,7 @@ impl Emulation {
         let first = usize::from(matches!(i.op.execution_scope(), Some(ExecutionScope::Operand(_))));
         let communicates = !is_computed(what);
         if communicates && !together {
-            return apart();
+            return diverged();
         }
         if communicates && let Some(layout) = i.id(first).or(i.id(first + 1)).and_then(|v| Layout::of(m, m.type_of(v)?))
         {
@@ -215,7 +215,7 @@ impl Emulation {
         i: &Inst,
         what: GroupOp,
         first: usize,
-    ) -> Option<Made> {
+    ) -> Option<HelperCall> {
         use GroupOp as G;
         let ty = i.ty?;
         let literal = matches!(what, G::BallotBitCount) || what.is_reduction();
@@ -243,7 +243,7 @@ impl Emulation {
         key.push(ty);
         let key = (what, key, operation.0 << 16 | cluster);
         if let Some(function) = self.functions.get(&key) {
-            return Some(Made { function: *function, arguments });
+            return Some(HelperCall { function: *function, arguments });
         }
         let mut b = FunctionBuilder::new(m, g, &format!("coop_subgroup_{what:?}"), ty, &types);
         let lane = self.lane(&mut b);
@@ -256,13 +256,13 @@ impl Emulation {
                 bit(&mut b, index)
             }
             G::BallotBitCount | G::BallotFindLsb | G::BallotFindMsb => self.bits(&mut b, reduction, lane)?,
-            what if what.moves() => self.moved(&mut b, reduction, lane)?,
+            what if what.moves() => self.shuffled(&mut b, reduction, lane)?,
             what if what.is_reduction() => self.reduced(&mut b, reduction, lane)?,
             _ => return None,
         };
         let function = b.finish(Some(result));
         self.functions.insert(key, function);
-        Some(Made { function, arguments })
+        Some(HelperCall { function, arguments })
     }
 
     /// The number of the invocation in its subgroup.
@@ -278,7 +278,7 @@ impl Emulation {
         b.mul(subgroup, Index::Const(self.size))
     }
 
-    /// Where a word of an invocation's value is.
+    /// Returns the index of a word of an invocation's value.
     fn place(&self, b: &mut FunctionBuilder<'_>, word: u32, invocation: Index) -> Index {
         b.add(invocation, Index::Const(word * self.invocations))
     }
@@ -450,7 +450,7 @@ impl Emulation {
     }
 
     /// The value of another invocation.
-    fn moved(&mut self, b: &mut FunctionBuilder<'_>, reduction: Reduction, lane: Index) -> Option<Id> {
+    fn shuffled(&mut self, b: &mut FunctionBuilder<'_>, reduction: Reduction, lane: Index) -> Option<Id> {
         use GroupOp as G;
         let Reduction { what, ty, cluster, .. } = reduction;
         let value = b.param(0);
@@ -518,19 +518,19 @@ impl Emulation {
     }
 }
 
-/// A function, and what it is called with.
-struct Made {
+/// A generated function and the arguments of its call.
+struct HelperCall {
     function: Id,
     arguments: Vec<Id>,
 }
 
-/// Returns true if an operation is a function of its operands and the invocation's number, whoever else executes it.
+/// Returns true if an operation is a function of its operands and the invocation's number, whichever other invocations execute it.
 fn is_computed(what: GroupOp) -> bool {
     use GroupOp as G;
     matches!(what, G::InverseBallot | G::BallotBitExtract | G::BallotBitCount | G::BallotFindLsb | G::BallotFindMsb)
 }
 
-/// How a value is held in words.
+/// The representation of a value in words.
 struct Layout {
     ty: Id,
     elem: Id,

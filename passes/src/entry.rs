@@ -59,5 +59,5 @@ fn unused_variables(m: &mut Module) {
         let inst = m.inst(r);
         inst.op == Op::Variable && inst.result.is_some_and(|id| gone.contains(&id))
     });
-    crate::ssa::forget_notes(m, &gone);
+    crate::ssa::remove_annotations(m, &gone);
 }

@@ -6,7 +6,7 @@
 //! nothing calls any more are gone.
 //!
 //! A function first gets a single return at its outermost level: several returns, or one inside a construct, become
-//! breaks out of a loop that is entered once ([`single_return`]). Its body then replaces each call: variables move to
+//! breaks out of a loop that is entered once ([`returns::single_return`]). Its body then replaces each call: variables move to
 //! the caller's entry block (their initializers become stores at the call), ids and labels are fresh, names and
 //! decorations are copied for them, and the code after the call goes to a new block if the body has several.
 //!
@@ -242,5 +242,5 @@ pub(crate) fn remove(m: &mut Module, gone: &FxHashSet<Id>) {
         }
     }
     m.functions = kept;
-    ssa::forget_notes(m, &results);
+    ssa::remove_annotations(m, &results);
 }

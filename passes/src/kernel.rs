@@ -3,7 +3,7 @@
 //! Precondition: `private`, `inline`. Effect, in a module of kernels:
 //!
 //! - Matrices are loaded and stored through pointers to their component type. Compilers of kernels count strides in
-//! components, whatever the pointee type.
+//!   components, whatever the pointee type.
 //!
 //! The rest of a kernel stays: its arguments, its pointers (Generic ones too), its control flow, which need not be
 //! structured, and its subgroup size.

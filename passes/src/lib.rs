@@ -20,6 +20,7 @@ mod input_blocks;
 mod kernel;
 mod layout;
 mod lengths;
+mod local_cse;
 mod matrix;
 mod pipeline;
 mod private;
@@ -29,7 +30,6 @@ mod specialize;
 mod ssa;
 mod subgroups;
 mod tensor;
-mod tidy;
 mod to_scalar;
 mod to_tiles;
 mod vulkan;
@@ -42,7 +42,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 #[doc(hidden)]
-pub use tensor::plain;
+pub use tensor::elementwise;
 
 pub use pipeline::{PASSES, Pass, lower, lower_with};
 pub use refusals::{REFUSALS, RefusalRule, refusal_rule};

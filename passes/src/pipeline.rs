@@ -421,7 +421,7 @@ fn well_formed(module: &Module) -> Result<(), Refusal> {
     Err(Refusal::new("refused-malformed", at, why, "see what coopcheck says of the module"))
 }
 
-/// The refusal with an instruction of the input: where a pass made the one that it names, what that stands for.
+/// Returns the refusal with an instruction of the input: if a pass generated the one that it names, the one with that origin.
 fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
     let read = |r: InstRef| {
         if r.index() < original.arena_len() {

@@ -15,9 +15,9 @@ pub struct LoweredMatrix {
     pub id: u32,
     /// As messages name it: `f16 16x16 A`.
     pub matrix: String,
-    /// Rows and columns of the device's matrices that it is cut into; none where it is cut into elements.
+    /// Rows and columns of the device's matrices that it is split into; none where it is split into elements.
     pub tile: Option<[u32; 2]>,
-    /// Lanes that share it (subgroups, where it is cut into tiles), as grid rows and columns.
+    /// Lanes that share it (subgroups, where it is split into tiles), as grid rows and columns.
     pub grid: [u32; 2],
     /// Rows and columns of elements, or of tiles, that each of them holds.
     pub per_lane: [u32; 2],
@@ -45,7 +45,7 @@ pub struct Argument {
     pub name: Option<String>,
     /// `address` (of a buffer), `value`, `struct` (by value) or `local` (shared memory, which is in the module).
     pub kind: &'static str,
-    /// Where it is in the push constants.
+    /// Its offset in the push constants.
     pub offset: Option<u64>,
     /// Its bytes there, or of shared memory.
     pub size: Option<u64>,
@@ -133,11 +133,11 @@ pub enum SizeSource {
     Given,
     /// A constant of the module, for whose value it was specialised: an assumption.
     SpecializedFor,
-    /// The profile, as nobody else does: an assumption.
+    /// The profile, for lack of another source: an assumption.
     Profile,
 }
 
-/// A subgroup size, and who says it.
+/// A subgroup size and its source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubgroupSize {

@@ -6,7 +6,7 @@
 //! can't be evaluated.
 
 use crate::fold;
-use crate::matrix::observe;
+use crate::matrix::observed_replication;
 use crate::pipeline::PassCx;
 use crate::{Lanes, Refusal, Target};
 use coop_ir::builder::literal_operands;
@@ -28,8 +28,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         return Err(Refusal::new("refused-spec-value", None, reason, "give a value of the constant's type"));
     }
     let roots = roots(m, cx.options.lanes);
-    // Where single elements of factors are looked at, lanes may have to hand them round.
-    let shares = cx.options.target != Target::Scalar || observe::looks_at_factors(m);
+    // Where single elements of factors are accessed, lanes may have to exchange them.
+    let shares = cx.options.target != Target::Scalar || observed_replication::accesses_factor_elements(m);
     let mut pass = Specialize { constants, frozen: FxHashSet::default() };
     for (at, id, what) in &roots {
         let (at, id) = (*at, *id);

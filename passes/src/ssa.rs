@@ -56,13 +56,18 @@ pub(crate) fn promote(m: &mut Module, f: usize, variables: &[Id]) {
     }
     let cfg = Cfg::new(m, &m.functions[f]);
     let frontiers = Frontiers::new(cfg.graph(), cfg.dom());
-    let mut places: FxHashMap<Id, Place> = FxHashMap::default();
+    let mut places: FxHashMap<Id, PromotedVariable> = FxHashMap::default();
     for id in variables {
         let Some(inst) = m.def_inst(*id) else { continue };
         let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(m, t)) else { continue };
         places.insert(
             *id,
-            Place { ty: pointee, initial: inst.initializer(), events: Vec::new(), phis: FxHashMap::default() },
+            PromotedVariable {
+                ty: pointee,
+                initial: inst.initializer(),
+                events: Vec::new(),
+                phis: FxHashMap::default(),
+            },
         );
     }
     collect_events(m, f, &mut places);
@@ -98,7 +103,7 @@ enum Event {
     Store(Id),
 }
 
-struct Place {
+struct PromotedVariable {
     ty: Id,
     initial: Option<Id>,
     /// In the order of blocks and instructions: the block and what happens.
@@ -114,7 +119,7 @@ struct Phi {
     incoming: Vec<(Id, Id)>,
 }
 
-fn collect_events(m: &Module, f: usize, places: &mut FxHashMap<Id, Place>) {
+fn collect_events(m: &Module, f: usize, places: &mut FxHashMap<Id, PromotedVariable>) {
     for (b, block) in m.functions[f].blocks.iter().enumerate() {
         for r in &block.insts {
             let i = m.inst(*r);
@@ -128,8 +133,8 @@ fn collect_events(m: &Module, f: usize, places: &mut FxHashMap<Id, Place>) {
     }
 }
 
-impl Place {
-    /// Adds a phi to each block where values may meet and a load may see them.
+impl PromotedVariable {
+    /// Adds a phi to each block where different values may join and a load may see them.
     fn add_phis(&mut self, m: &mut Module, cfg: &Cfg, frontiers: &Frontiers, all: &mut Vec<Phi>) {
         let mut loaded_first: Vec<usize> = Vec::new();
         let mut stored: FxHashSet<usize> = FxHashSet::default();
@@ -246,7 +251,7 @@ fn remove_accesses(m: &mut Module, f: usize, variables: &[Id]) {
     }
     let gone_results: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).collect();
     remove_insts(m, f, &gone.into_iter().collect());
-    forget_notes(m, &gone_results);
+    remove_annotations(m, &gone_results);
 }
 
 /// Removes instructions from the blocks of a function.
@@ -261,7 +266,7 @@ pub(crate) fn remove_insts(m: &mut Module, f: usize, gone: &FxHashSet<InstRef>) 
 }
 
 /// Removes the names and decorations of removed ids.
-pub(crate) fn forget_notes(m: &mut Module, gone: &FxHashSet<Id>) {
+pub(crate) fn remove_annotations(m: &mut Module, gone: &FxHashSet<Id>) {
     if gone.is_empty() {
         return;
     }

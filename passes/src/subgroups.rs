@@ -22,7 +22,7 @@ const MOST_OF_KERNELS: u32 = 1024;
 
 /// The candidate subgroup sizes, before anything is lowered.
 pub(crate) struct Subgroups {
-    /// In the order in which to try them; empty if nobody says one.
+    /// In the order in which to try them; empty if no size is given.
     pub(crate) sizes: Vec<SubgroupSize>,
     specialised: Option<SpecializedFor>,
 }

@@ -89,6 +89,38 @@ fn callers_see_each_pass_of_the_target_that_auto_takes() {
     }
 }
 
+/// ARCHITECTURE.md lists the passes in the order of `PASSES`.
+#[test]
+fn the_documentation_lists_the_passes_in_order() {
+    let path = folder("../ARCHITECTURE.md");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let list = text.split_once("`pipeline.rs` lists them in order: ").expect("the list of passes").1;
+    let listed: Vec<&str> = list.split_once('.').expect("the end of the list").0.split(", ").collect();
+    let passes: Vec<&str> = PASSES.iter().map(|p| p.name).collect();
+    assert_eq!(listed, passes);
+}
+
+/// The output is the module after the last pass, and with fuel for some passes the module after the last of these: a
+/// lowering changes a module in passes only.
+#[test]
+fn the_output_is_the_module_after_the_last_pass() {
+    let module = kernel("gemm_simple.spv");
+    let profile = Profile::builtin("nvidia-h100").expect("a profile");
+    for target in [Target::Scalar, Target::Khr, Target::Ext] {
+        let options =
+            Options { profile: Some(&profile), subgroup_size: Some(32), spec_defaults: true, ..Options::new(target) };
+        let mut after: Vec<Vec<u8>> = Vec::new();
+        let lowered = lower_with(&module, &options, &mut |_, m| after.push(binary::write(m))).expect("it is lowered");
+        assert_eq!(after.len(), names(target).len());
+        assert_eq!(after.last(), Some(&binary::write(&lowered.module)), "{target}");
+        for fuel in 0..=after.len() {
+            let part = lower(&module, &Options { fuel: Some(fuel), ..options.clone() }).expect("it is lowered");
+            let expected = fuel.checked_sub(1).map_or_else(|| binary::write(&module), |last| after[last].clone());
+            assert_eq!(binary::write(&part.module), expected, "{target} with fuel for {fuel} passes");
+        }
+    }
+}
+
 #[test]
 fn without_fuel_the_module_stays_as_it_was() {
     let module = kernel("gemm_simple.spv");

@@ -42,7 +42,7 @@ impl Narrow {
 
 /// The kind of a helper function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Made {
+enum Helper {
     /// Reduces the precision of a 32-bit number or vector of them.
     Values(Narrow, Id),
     /// The same, as a per-element function of a matrix.
@@ -54,7 +54,7 @@ enum Made {
 /// The helper functions made so far.
 #[derive(Default)]
 pub(super) struct Numbers {
-    functions: FxHashMap<Made, Id>,
+    functions: FxHashMap<Helper, Id>,
 }
 
 impl Numbers {
@@ -169,20 +169,20 @@ impl Numbers {
 
     /// Returns the function that reduces the precision of a number or vector.
     fn values(&mut self, e: &mut Rewriter<'_>, how: Narrow, ty: Id) -> Id {
-        if let Some(f) = self.functions.get(&Made::Values(how, ty)) {
+        if let Some(f) = self.functions.get(&Helper::Values(how, ty)) {
             return *f;
         }
         let mut b = e.function("coop_round", ty, &[ty]);
         let value = b.param(0);
         let out = each_number(&mut b, value, ty, ty, &mut |b, x| narrowed(b, how, x));
         let id = b.finish(Some(out));
-        self.functions.insert(Made::Values(how, ty), id);
+        self.functions.insert(Helper::Values(how, ty), id);
         id
     }
 
     /// Returns the same as a per-element function of a matrix.
     fn element(&mut self, e: &mut Rewriter<'_>, how: Narrow) -> Id {
-        if let Some(f) = self.functions.get(&Made::Element(how)) {
+        if let Some(f) = self.functions.get(&Helper::Element(how)) {
             return *f;
         }
         let (word, f32_type) = (e.g.uint(e.m, 32), e.g.scalar(e.m, F32));
@@ -190,13 +190,13 @@ impl Numbers {
         let value = b.param(2);
         let out = narrowed(&mut b, how, value);
         let id = b.finish(Some(out));
-        self.functions.insert(Made::Element(how), id);
+        self.functions.insert(Helper::Element(how), id);
         id
     }
 
     /// Returns the function that converts between 32-bit numbers and the bits of bfloat16.
     fn convert(&mut self, e: &mut Rewriter<'_>, r: InstRef, from: Id, to: Id) -> Result<Id, Refusal> {
-        if let Some(f) = self.functions.get(&Made::Convert(from, to)) {
+        if let Some(f) = self.functions.get(&Helper::Convert(from, to)) {
             return Ok(*f);
         }
         let kind = |ty: Id| types::scalar_or_vector(e.m, ty);
@@ -209,7 +209,7 @@ impl Numbers {
         let value = b.param(0);
         let out = each_number(&mut b, value, from, to, &mut |b, x| if narrows { bits(b, x) } else { value_of(b, x) });
         let id = b.finish(Some(out));
-        self.functions.insert(Made::Convert(from, to), id);
+        self.functions.insert(Helper::Convert(from, to), id);
         Ok(id)
     }
 }

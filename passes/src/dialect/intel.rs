@@ -179,7 +179,7 @@ impl Pass {
         let function = match self.applied.get(&key) {
             Some(f) => *f,
             None => {
-                let f = around(e, r, name, key)?;
+                let f = apply_function(e, r, name, key)?;
                 self.applied.insert(key, f);
                 f
             }
@@ -212,7 +212,7 @@ fn construct_element(e: &mut Rewriter<'_>, component: Id) -> Id {
 
 /// Makes a per-element function that calls the one the user names: `f(object, element)` or `f(object, element, row,
 /// column)`.
-fn around(e: &mut Rewriter<'_>, r: InstRef, name: &str, (object, component): (Id, Id)) -> Result<Id, Refusal> {
+fn apply_function(e: &mut Rewriter<'_>, r: InstRef, name: &str, (object, component): (Id, Id)) -> Result<Id, Refusal> {
     let refuse = |why: String| {
         let remedy = "give the name of a function that takes the object, the element, and maybe row and column";
         Err(Refusal::new("refused-apply-function", Some(r), why, remedy))

@@ -273,11 +273,11 @@ impl Upgrade<'_> {
 
     fn copy_decorations(&mut self, from: Id, to: Id) {
         let map = [(from, to)].into_iter().collect();
-        crate::inline::splice::copy_notes(self.m, &map, &FxHashSet::default());
+        crate::inline::splice::copy_annotations(self.m, &map, &FxHashSet::default());
     }
 
     fn matrix_type(&mut self, old: &Inst, use_: Use, id: Id) -> Inst {
-        // If another use took the id, the operands are KHR's, which begin alike.
+        // If another use took the id, the operands are KHR's, which begin with the same ones.
         let mut operands: Vec<Operand> = old.operands.iter().take(1).copied().collect();
         for part in old.ids().skip(1).take(3).collect::<Vec<_>>() {
             let word = self.m.type_of(part).and_then(|t| types::scalar(self.m, t));
@@ -462,7 +462,7 @@ impl Upgrade<'_> {
     /// Returns, for each matrix type whose length is asked for, the uses whose elements are accessed.
     fn element_uses(&mut self, body: &[InstRef]) -> FxHashMap<Id, BTreeSet<Use>> {
         let mut out: FxHashMap<Id, BTreeSet<Use>> = FxHashMap::default();
-        for (ty, base) in self.looked_into(body) {
+        for (ty, base) in self.accessed_matrices(body) {
             let use_ = if self.is_flexible(base) { Use::Accumulator } else { self.use_of(base) };
             out.entry(ty).or_default().insert(use_);
         }
@@ -486,7 +486,7 @@ impl Upgrade<'_> {
                 }
             })
             .collect();
-        for (ty, base) in self.looked_into(&body) {
+        for (ty, base) in self.accessed_matrices(&body) {
             let several = elements.get(&ty).is_some_and(|uses| uses.len() > 1);
             if several && asked.contains(&ty) && !self.is_flexible(base) {
                 self.role(base, Use::Accumulator);
@@ -495,7 +495,7 @@ impl Upgrade<'_> {
     }
 
     /// Returns the matrices whose elements are accessed: the type, and the value or variable.
-    fn looked_into(&mut self, body: &[InstRef]) -> Vec<(Id, Id)> {
+    fn accessed_matrices(&mut self, body: &[InstRef]) -> Vec<(Id, Id)> {
         let mut out = Vec::new();
         for r in body {
             let inst = self.m.inst(*r).clone();

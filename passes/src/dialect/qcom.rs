@@ -14,7 +14,7 @@ use crate::builtins::{Builtins, add_to_interfaces};
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::matrix::arena::{Arena, Zone};
 use crate::matrix::barrier;
-use crate::matrix::bits::{gather, small_type, spread};
+use crate::matrix::bits::{gather, small_type, split_value};
 use crate::matrix::lanes::unknown_size;
 use crate::pipeline::PassCx;
 use crate::workgroup::Workgroup;
@@ -122,7 +122,7 @@ impl Memory {
 
 /// The kind of a helper function, and its types.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Made {
+enum Helper {
     /// Writes the invocation's array, of so many invocations, to the memory of a component type.
     Put(Id, Id, u32),
     /// Reads the invocation's array.
@@ -139,7 +139,7 @@ struct Qcom {
     workgroup: Workgroup,
     local_index: bool,
     memories: BTreeMap<Id, Memory>,
-    functions: FxHashMap<Made, Id>,
+    functions: FxHashMap<Helper, Id>,
 }
 
 /// A one-dimensional array of numbers.
@@ -325,7 +325,7 @@ impl Qcom {
         (count, len): (u32, u32),
         (variable, part): (Id, Id),
     ) -> Id {
-        let key = Made::Put(array.ty, shape.component, count);
+        let key = Helper::Put(array.ty, shape.component, count);
         if let Some(f) = self.functions.get(&key) {
             return *f;
         }
@@ -340,7 +340,7 @@ impl Qcom {
             let numbers: Vec<Id> = (0..array.len)
                 .flat_map(|i| {
                     let x = b.op(Op::CompositeExtract, array.elem, [value.into(), i.into()]);
-                    taken_apart(b, array.scalar, array.elem, x, shape.scalar, shape.component)
+                    split_number(b, array.scalar, array.elem, x, shape.scalar, shape.component)
                 })
                 .collect();
             for (i, number) in (0..).zip(numbers) {
@@ -370,7 +370,7 @@ impl Qcom {
         (count, len): (u32, u32),
         (variable, part): (Id, Id),
     ) -> Id {
-        let key = Made::Get(array.ty, shape.component, count);
+        let key = Helper::Get(array.ty, shape.component, count);
         if let Some(f) = self.functions.get(&key) {
             return *f;
         }
@@ -394,7 +394,7 @@ impl Qcom {
                 b_ref.op(Op::Load, shape.component, operands)
             })
             .collect();
-        let parts = put_together(b_ref, (shape.scalar, shape.component), &numbers, (array.scalar, array.elem));
+        let parts = join_numbers(b_ref, (shape.scalar, shape.component), &numbers, (array.scalar, array.elem));
         let value = b_ref.ids(Op::CompositeConstruct, array.ty, &parts);
         let f = b.finish(Some(value));
         self.functions.insert(key, f);
@@ -406,7 +406,7 @@ impl Qcom {
         if from.bits() != to.bits() || !matches!(from.scalar.width().max(to.scalar.width()), 8 | 16 | 32) {
             return malformed(r, "a cast between arrays of other sizes");
         }
-        let key = Made::Cast(from.ty, to.ty);
+        let key = Helper::Cast(from.ty, to.ty);
         let f = match self.functions.get(&key) {
             Some(f) => *f,
             None => {
@@ -415,10 +415,10 @@ impl Qcom {
                 let numbers: Vec<Id> =
                     (0..from.len).map(|i| b.op(Op::CompositeExtract, from.elem, [value.into(), i.into()])).collect();
                 let parts = if from.scalar.width() > to.scalar.width() {
-                    let apart = |x: &Id| taken_apart(&mut b, from.scalar, from.elem, *x, to.scalar, to.elem);
+                    let apart = |x: &Id| split_number(&mut b, from.scalar, from.elem, *x, to.scalar, to.elem);
                     numbers.iter().flat_map(apart).collect()
                 } else {
-                    put_together(&mut b, (from.scalar, from.elem), &numbers, (to.scalar, to.elem))
+                    join_numbers(&mut b, (from.scalar, from.elem), &numbers, (to.scalar, to.elem))
                 };
                 let value = b.ids(Op::CompositeConstruct, to.ty, &parts);
                 let f = b.finish(Some(value));
@@ -440,7 +440,7 @@ impl Qcom {
         if from.elem != to.elem {
             return malformed(r, "a part of an array has other elements");
         }
-        let key = Made::Part(from.ty, to.ty, start_type);
+        let key = Helper::Part(from.ty, to.ty, start_type);
         let f = match self.functions.get(&key) {
             Some(f) => *f,
             None => {
@@ -475,7 +475,7 @@ fn pointer_to(b: &mut FunctionBuilder<'_>, component: Id) -> Id {
 }
 
 /// Splits a number into several that are no wider, the lowest bits first.
-fn taken_apart(b: &mut FunctionBuilder<'_>, from: Scalar, from_ty: Id, value: Id, to: Scalar, to_ty: Id) -> Vec<Id> {
+fn split_number(b: &mut FunctionBuilder<'_>, from: Scalar, from_ty: Id, value: Id, to: Scalar, to_ty: Id) -> Vec<Id> {
     if from_ty == to_ty {
         return vec![value];
     }
@@ -484,11 +484,11 @@ fn taken_apart(b: &mut FunctionBuilder<'_>, from: Scalar, from_ty: Id, value: Id
     }
     let word = b.u32_type();
     let value = if from_ty == word || from != WORD { value } else { b.ids(Op::Bitcast, word, &[value]) };
-    spread(b, to, to_ty, value, from.width())
+    split_value(b, to, to_ty, value, from.width())
 }
 
 /// Joins numbers into ones that are at least as wide.
-fn put_together(
+fn join_numbers(
     b: &mut FunctionBuilder<'_>,
     (from, from_ty): (Scalar, Id),
     numbers: &[Id],

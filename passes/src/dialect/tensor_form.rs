@@ -47,7 +47,7 @@ struct Digit {
 }
 
 /// The layout of the elements in memory.
-struct Placed {
+struct MemoryLayout {
     clamp: u32,
     digits: Vec<Digit>,
     /// The sizes of the dimensions of a view, and the permutation that maps them to digits of the element's index.
@@ -142,7 +142,7 @@ fn lines(
     shape: Shape,
     layout: u64,
     checked: Checked,
-) -> Result<Placed, Refusal> {
+) -> Result<MemoryLayout, Refusal> {
     let (zero, one) = (e.g.u32(e.m, 0), e.g.u32(e.m, 1));
     let words = |e: &mut Rewriter<'_>, pair: Option<[Id; 2]>| -> Result<Option<[Id; 2]>, Refusal> {
         let Some([a, b]) = pair else { return Ok(None) };
@@ -181,12 +181,12 @@ fn lines(
     if layout == COLUMN_MAJOR {
         let rows = digit(shape.rows, one, offset[1], width);
         let cols = digit(shape.cols, stride, offset[0], height);
-        return Ok(Placed { clamp, digits: vec![rows, cols], view: None });
+        return Ok(MemoryLayout { clamp, digits: vec![rows, cols], view: None });
     }
     if rows == 1 {
         let lines = digit(shape.rows, stride, offset[0], height);
         let along = digit(shape.cols, one, offset[1], width);
-        return Ok(Placed { clamp, digits: vec![lines, along], view: None });
+        return Ok(MemoryLayout { clamp, digits: vec![lines, along], view: None });
     }
     let packs = shape.rows / rows;
     if bound.is_none() {
@@ -196,12 +196,12 @@ fn lines(
             digit(rows, one, offset[1], all),
             digit(shape.cols, apart, zero, all),
         ];
-        return Ok(Placed { clamp, digits, view: None });
+        return Ok(MemoryLayout { clamp, digits, view: None });
     }
     let lines = digit(packs, stride, offset[0], height);
     let along = digit(shape.cols * rows, one, offset[1], width);
     let view = Some(([packs, shape.cols, rows], [0, 2, 1]));
-    Ok(Placed { clamp, digits: vec![lines, along], view })
+    Ok(MemoryLayout { clamp, digits: vec![lines, along], view })
 }
 
 /// Returns true if distances of a stride are computed with 64 bits: it has as many, and there are more lines than a
@@ -262,7 +262,13 @@ pub(super) fn prose(
 }
 
 /// Returns the layout of blocks of 4 rows and 16 bytes, several of them interleaved by 4 bytes.
-fn blocked(e: &mut Rewriter<'_>, r: InstRef, access: &Access, shape: Shape, layout: u64) -> Result<Placed, Refusal> {
+fn blocked(
+    e: &mut Rewriter<'_>,
+    r: InstRef,
+    access: &Access,
+    shape: Shape,
+    layout: u64,
+) -> Result<MemoryLayout, Refusal> {
     let refuse = |why: String| Err(Refusal::new("refused-layout", Some(r), why, "see what coopcheck says"));
     let Some(group) = access.stride.and_then(|s| e.known(s)).filter(|s| matches!(s, 1 | 2 | 4)) else {
         return refuse("the stride of a blocked layout is not 1, 2 or 4".into());
@@ -314,10 +320,10 @@ fn blocked(e: &mut Rewriter<'_>, r: InstRef, access: &Access, shape: Shape, layo
         .into_iter()
         .map(|(span, stride)| Digit { span, stride: e.g.u32(e.m, stride), offset: zero, extent: all })
         .collect();
-    Ok(Placed { clamp: UNDEFINED, digits, view: None })
+    Ok(MemoryLayout { clamp: UNDEFINED, digits, view: None })
 }
 
-fn emit(e: &mut Rewriter<'_>, r: InstRef, access: &Access, shape: Shape, placed: &Placed) {
+fn emit(e: &mut Rewriter<'_>, r: InstRef, access: &Access, shape: Shape, placed: &MemoryLayout) {
     let (zero, one) = (e.g.u32(e.m, 0), e.g.u32(e.m, 1));
     let rank = placed.digits.len() as u32;
     let parts = [rank, placed.clamp].map(|v| Operand::Id(e.g.u32(e.m, v)));

@@ -1,7 +1,7 @@
 //! Folds what constants decide.
 //!
 //! Precondition: none. Effect, in each function of a shader: integers and truth values that the constants determine are
-//! constants; a branch that they decide is unconditional, and blocks, functions and shared variables that only other ways
+//! constants; a branch that they decide is unconditional, and blocks, functions and shared variables that only other paths
 //! led to are gone, with values that nothing uses any more. A module of an engine has code for each of its modes, and its
 //! specialization chooses one: what the other modes do need not be lowered.
 //!
@@ -37,7 +37,7 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     for f in 0..m.functions.len() {
         decided |= function(m, &mut g, &constants, f, &mut gone);
     }
-    ssa::forget_notes(m, &gone);
+    ssa::remove_annotations(m, &gone);
     if decided {
         cleanup::unused_functions(m);
         unused_shared_variables(m);
@@ -202,7 +202,7 @@ fn unused_shared_variables(m: &mut Module) {
     for r in m.globals_with(Op::EntryPoint).collect::<Vec<_>>() {
         m.inst_mut(r).operands.retain(|o| !matches!(o, Operand::Id(id) if gone.contains(id)));
     }
-    ssa::forget_notes(m, &gone);
+    ssa::remove_annotations(m, &gone);
     remove_globals(m, |m, r| m.inst(r).result.is_some_and(|id| gone.contains(&id)));
     debug_assert!(m.all().all(|r| {
         let mut any = false;

@@ -16,7 +16,7 @@ pub(super) struct Values<'a> {
     of: FxHashMap<Id, Option<u64>>,
     executed: FxHashSet<(usize, usize)>,
     live: Vec<bool>,
-    /// Where a block branches, if its branch is decided.
+    /// The successor of a block whose branch is decided.
     decided: Vec<Option<usize>>,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Values<'a> {
         }
         this.live[0] = true;
         // A value goes from unseen to known to varying at most, so this ends.
-        while this.round(m, cfg, f) {}
+        while this.propagate(m, cfg, f) {}
         for b in 0..cfg.len() {
             this.decided[b] = this.decision(m, cfg, f, b);
         }
@@ -70,7 +70,7 @@ impl<'a> Values<'a> {
     }
 
     /// Computes everything once more with what is known; answers whether that changed anything.
-    fn round(&mut self, m: &Module, cfg: &Cfg, f: usize) -> bool {
+    fn propagate(&mut self, m: &Module, cfg: &Cfg, f: usize) -> bool {
         let mut changed = false;
         for b in cfg.rpo() {
             if !self.live[*b] {
@@ -114,7 +114,7 @@ impl<'a> Values<'a> {
                 };
             }
             Op::CopyObject => return operand(0),
-            Op::CompositeExtract => return part(m, i).and_then(|id| self.get(id)),
+            Op::CompositeExtract => return component_of(m, i).and_then(|id| self.get(id)),
             _ => {}
         }
         let count = i.operands.len();
@@ -147,7 +147,7 @@ impl<'a> Values<'a> {
     }
 
     fn may_take(&self, m: &Module, cfg: &Cfg, f: usize, block: usize, case: Case) -> bool {
-        if matches!(case, Case::Always | Case::Possible) || leads_back(cfg, block) {
+        if matches!(case, Case::Always | Case::Possible) || is_back_edge(cfg, block) {
             return true;
         }
         let selector = super::selector(m, f, block);
@@ -161,9 +161,9 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Where a block goes, if it could go elsewhere but for what is known.
+    /// Returns the one successor of a block with a branch that known values decide.
     fn decision(&self, m: &Module, cfg: &Cfg, f: usize, block: usize) -> Option<usize> {
-        if !self.live[block] || leads_back(cfg, block) {
+        if !self.live[block] || is_back_edge(cfg, block) {
             return None;
         }
         let last = m.functions[f].blocks[block].terminator().map(|r| m.inst(r).op);
@@ -177,12 +177,12 @@ impl<'a> Values<'a> {
 }
 
 /// Returns true if an edge leads from a block back to a loop header. Such branches stay as they are: a loop has one.
-fn leads_back(cfg: &Cfg, block: usize) -> bool {
+fn is_back_edge(cfg: &Cfg, block: usize) -> bool {
     cfg.successors(block).iter().any(|to| cfg.rpo_index(*to) <= cfg.rpo_index(block))
 }
 
 /// The scalar that `OpCompositeExtract` takes out of what was put together of scalars.
-fn part(m: &Module, i: &Inst) -> Option<Id> {
+fn component_of(m: &Module, i: &Inst) -> Option<Id> {
     let [_, index] = i.operands.as_slice() else { return None };
     let whole = i.id(0).and_then(|id| m.def_inst(id))?;
     let Some(Type::Vector { len, .. }) = whole.ty.and_then(|t| Type::of(m, t)) else { return None };

@@ -195,7 +195,7 @@ impl Wrap<'_, '_> {
         self.m.functions[self.f].blocks.splice(at..at, [new, out]);
     }
 
-    /// Completes the phis of a loop's merge block: returns bring no values to them.
+    /// Completes the phis of a loop's merge block: returns contribute no values to them.
     fn complete_phis(&mut self, label: Id) {
         let blocks = &self.m.functions[self.f].blocks;
         let to_it = |b: &&Block| b.terminator().is_some_and(|t| self.m.inst(t).ids().any(|id| id == label));

@@ -14,24 +14,24 @@ use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 
 /// The reason why calls can't be inlined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Unfit {
+pub(crate) enum NotInlinable {
     /// A function calls itself, directly or through others.
     Recursion,
     /// The output would have more ids than a module can have, or more instructions than it may have.
     TooLarge,
 }
 
-impl Unfit {
+impl NotInlinable {
     /// Returns the refusal of calls in function `f`.
     pub(crate) fn refusal(self, m: &Module, f: usize) -> Refusal {
         let at = m.functions.get(f).map(|f| f.def);
         match self {
-            Unfit::Recursion => {
+            NotInlinable::Recursion => {
                 let why = "a function calls itself, directly or through others";
                 Refusal::new("refused-recursion", at, why, "SPIR-V for shaders has no recursion")
             }
-            Unfit::TooLarge if m.is_full() => pipeline::too_many(m, at),
-            Unfit::TooLarge => {
+            NotInlinable::TooLarge if m.is_full() => pipeline::too_many(m, at),
+            NotInlinable::TooLarge => {
                 let why = format!("with functions inlined, the module has more than {MAX_BOUND} ids");
                 Refusal::new("refused-size", at, why, "call fewer functions that take or return matrices")
             }
@@ -41,7 +41,7 @@ impl Unfit {
 
 /// Inlines the calls of `chosen` functions in the functions `callers`, by index. Each chosen function returns once, in
 /// its last reached block, at its outermost level.
-pub(crate) fn calls(m: &mut Module, callers: &[usize], chosen: &FxHashSet<Id>) -> Result<(), Unfit> {
+pub(crate) fn calls(m: &mut Module, callers: &[usize], chosen: &FxHashSet<Id>) -> Result<(), NotInlinable> {
     let bodies = (0..m.functions.len()).filter_map(|f| Some((m.inst(m.functions[f].def).result?, f)));
     let bodies: FxHashMap<Id, usize> = bodies.filter(|(id, _)| chosen.contains(id)).collect();
     let calls_any = |f: &usize| m.functions[*f].insts().any(|r| callee(m, r, &bodies).is_some());
@@ -50,9 +50,9 @@ pub(crate) fn calls(m: &mut Module, callers: &[usize], chosen: &FxHashSet<Id>) -
         return Ok(());
     }
     if is_recursive(m, &callers, &bodies) {
-        return Err(Unfit::Recursion);
+        return Err(NotInlinable::Recursion);
     }
-    let mut notes = Notes::new(m);
+    let mut notes = Annotations::new(m);
     for f in callers {
         let splice = Splice {
             f,
@@ -104,7 +104,7 @@ fn is_recursive(m: &Module, callers: &[usize], bodies: &FxHashMap<Id, usize>) ->
 }
 
 /// Names and decorations, by the id that they are about, and copies of them for other ids.
-struct Notes {
+struct Annotations {
     of: FxHashMap<Id, Vec<InstRef>>,
     /// The copies of each, in the order in which they were made.
     copies: FxHashMap<InstRef, Vec<InstRef>>,
@@ -112,8 +112,8 @@ struct Notes {
     gone: FxHashSet<Id>,
 }
 
-impl Notes {
-    fn new(m: &Module) -> Notes {
+impl Annotations {
+    fn new(m: &Module) -> Annotations {
         let mut of: FxHashMap<Id, Vec<InstRef>> = FxHashMap::default();
         for r in &m.globals {
             let i = m.inst(*r);
@@ -121,7 +121,7 @@ impl Notes {
                 of.entry(id).or_default().push(*r);
             }
         }
-        Notes { of, copies: FxHashMap::default(), gone: FxHashSet::default() }
+        Annotations { of, copies: FxHashMap::default(), gone: FxHashSet::default() }
     }
 
     /// Copies the names and decorations of an id for another one.
@@ -193,7 +193,7 @@ impl Current {
 struct Splice<'a> {
     f: usize,
     bodies: &'a FxHashMap<Id, usize>,
-    notes: &'a mut Notes,
+    notes: &'a mut Annotations,
     out: Vec<Block>,
     /// The next is the last.
     todo: Vec<Pending>,
@@ -217,13 +217,13 @@ struct Body {
 }
 
 impl Splice<'_> {
-    fn run(mut self, m: &mut Module) -> Result<(), Unfit> {
+    fn run(mut self, m: &mut Module) -> Result<(), NotInlinable> {
         let blocks = std::mem::take(&mut m.functions[self.f].blocks);
         self.todo = blocks.into_iter().map(|b| pending(m, b.lead, b.label, b.insts.to_vec())).rev().collect();
         while let Some(block) = self.todo.pop() {
             self.block(m, block)?;
         }
-        self.put_right(m);
+        self.fix_terminators(m);
         if let Some(entry) = self.out.first_mut() {
             entry.insts.insert_many(0, self.variables);
         }
@@ -231,7 +231,7 @@ impl Splice<'_> {
         Ok(())
     }
 
-    fn block(&mut self, m: &mut Module, block: Pending) -> Result<(), Unfit> {
+    fn block(&mut self, m: &mut Module, block: Pending) -> Result<(), NotInlinable> {
         let mut current = Current::new(block);
         while let Some(r) = current.block.rest.pop() {
             match callee(m, r, self.bodies) {
@@ -253,7 +253,7 @@ impl Splice<'_> {
         self.out.push(Block { lead: block.lead, label: block.label, insts: made.into_iter().collect() });
     }
 
-    fn call(&mut self, m: &mut Module, current: &mut Current, r: InstRef, callee: usize) -> Result<(), Unfit> {
+    fn call(&mut self, m: &mut Module, current: &mut Current, r: InstRef, callee: usize) -> Result<(), NotInlinable> {
         let (result, ty, args) = (m.inst(r).result, m.inst(r).ty, m.inst(r).ids_from(1).collect::<Vec<_>>());
         let returns = |b: &Block| b.terminator().is_some_and(|t| matches!(m.inst(t).op, Op::Return | Op::ReturnValue));
         let many = !matches!(m.functions[callee].blocks.as_slice(), [one] if returns(one));
@@ -264,7 +264,7 @@ impl Splice<'_> {
         let first = m.fresh_id();
         let mut body = self.copy(m, callee, &args, first);
         if m.header.bound > MAX_BOUND || m.is_full() {
-            return Err(Unfit::TooLarge);
+            return Err(NotInlinable::TooLarge);
         }
         // The call must no longer define the result.
         m.forget(r);
@@ -425,7 +425,7 @@ impl Splice<'_> {
 
     /// Replaces the results of calls by values, and the predecessors in phis by the blocks that now have their
     /// terminators.
-    fn put_right(&mut self, m: &mut Module) {
+    fn fix_terminators(&mut self, m: &mut Module) {
         let (results, ends) = (resolved(&self.results), &self.ends);
         for r in self.out.iter().flat_map(|b| b.insts.iter().copied()).chain(self.variables.iter().copied()) {
             let inst = m.inst(r);
@@ -498,7 +498,7 @@ pub(crate) fn duplicate(m: &mut Module, f: usize, suffix: &str) {
         blocks.push(Block { lead: Vec::new(), label, insts });
     }
     let own: FxHashSet<Id> = m.inst(function.def).result.into_iter().collect();
-    copy_notes(m, &map, &own);
+    copy_annotations(m, &map, &own);
     let named = m.globals_with(Op::Name).find(|r| m.inst(*r).note_target() == m.inst(function.def).result);
     let label = named.and_then(|r| m.inst(r).string(1)).map_or_else(|| "function".to_owned(), |(s, _)| s);
     if let Some(id) = m.inst(def).result {
@@ -508,7 +508,7 @@ pub(crate) fn duplicate(m: &mut Module, f: usize, suffix: &str) {
 }
 
 /// Copies names and decorations for the ids of a copy.
-pub(crate) fn copy_notes(m: &mut Module, map: &FxHashMap<Id, Id>, not: &FxHashSet<Id>) {
+pub(crate) fn copy_annotations(m: &mut Module, map: &FxHashMap<Id, Id>, not: &FxHashSet<Id>) {
     let mut at = 0;
     while at < m.globals.len() {
         let i = m.inst(m.globals[at]);

@@ -1,4 +1,4 @@
-//! Pieces of the addresses of matrix accesses that every lowering computes.
+//! Computes parts of the addresses of matrix accesses, for every lowering.
 
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::spv::MemoryAccess;

@@ -6,7 +6,7 @@
 //!    written 4 or 16 bytes at a time. Nothing writes less than a word: who writes an element of 8 or 16 bits has its
 //!    neighbours in the word too. Matrices are loaded from quads, with strides counted in quads.
 //! 2. It has a zone for the whole workgroup, at its beginning, and behind that one part for each subgroup, all equally
-//!    long. So what subgroups do by themselves, at different times, never meets what the workgroup does.
+//!    long. So what subgroups do by themselves, at different times, never overlaps what the workgroup does.
 //! 3. A [`Region`] is a range of a zone, at the same place in every part, and known when code is made. Those that are
 //!    taken at the same time don't overlap; those taken one after the other (between [`Arena::mark`] and
 //!    [`Arena::release`]) do. "At the same time" is a matter of the code that is made, from the first write to the last
@@ -26,7 +26,7 @@
 use crate::builtins::add_to_interfaces;
 use crate::kernel::is_kernel;
 use crate::matrix::barrier;
-use crate::matrix::bits::{gather, part, spread};
+use crate::matrix::bits::{gather, part, split_value};
 use crate::{Cause, Refusal};
 use coop_device::Profile;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, name};
@@ -69,7 +69,7 @@ impl Zone {
 pub(crate) struct Region {
     /// The invocations that share it.
     pub(crate) zone: Zone,
-    /// Where it begins, in quads from the beginning of the zone or part.
+    /// Its first quad, counted from the beginning of the zone or part.
     pub(crate) at: u32,
     /// The length in quads.
     pub(crate) quads: u32,
@@ -439,7 +439,7 @@ pub(crate) fn words_of(b: &mut FunctionBuilder<'_>, elem: Elem, elements: &[Id])
             chunks.map(|c| gather(b, scalar, elem, c, word_type)).collect()
         }
         32 => elements.iter().map(|e| gather(b, scalar, elem, &[*e], word_type)).collect(),
-        width => elements.iter().flat_map(|e| spread(b, WORD, word_type, *e, width)).collect(),
+        width => elements.iter().flat_map(|e| split_value(b, WORD, word_type, *e, width)).collect(),
     }
 }
 

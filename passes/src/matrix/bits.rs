@@ -1,4 +1,4 @@
-//! Numbers as parts of other numbers: putting together, taking apart, by bit casts of vectors.
+//! Joins numbers into wider ones and splits them into narrower ones, by bit casts of vectors.
 
 use coop_ir::builder::{FunctionBuilder, Index, require_capability};
 use coop_ir::spv::Capability;
@@ -7,7 +7,7 @@ use coop_ir::{Id, Module, Op};
 
 /// Numbers put together, the first in the lowest bits, as a value of type `to`.
 pub(crate) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts: &[Id], to: Id) -> Id {
-    if let Some(whole) = taken_apart(b.module, parts, to) {
+    if let Some(whole) = original_value(b.module, parts, to) {
         return whole;
     }
     match parts {
@@ -29,7 +29,7 @@ pub(crate) fn gather(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, parts:
 }
 
 /// Returns the value of type `to` that the numbers are all the parts of, in order, if there is one.
-fn taken_apart(m: &Module, parts: &[Id], to: Id) -> Option<Id> {
+fn original_value(m: &Module, parts: &[Id], to: Id) -> Option<Id> {
     let extracted = |(at, part): (usize, &Id)| {
         let inst = m.def_inst(*part).filter(|i| i.op == Op::CompositeExtract && i.operands.len() == 2)?;
         inst.id(0).filter(|_| inst.word(1) == u32::try_from(at).ok())
@@ -45,13 +45,13 @@ fn taken_apart(m: &Module, parts: &[Id], to: Id) -> Option<Id> {
 }
 
 /// The numbers of type `ty` that make up a value of `width` bits, the lowest first.
-pub(crate) fn spread(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, value: Id, width: u32) -> Vec<Id> {
+pub(crate) fn split_value(b: &mut FunctionBuilder<'_>, scalar: Scalar, ty: Id, value: Id, width: u32) -> Vec<Id> {
     let count = width / scalar.width();
     if count == 8 {
         let u32_type = b.u32_type();
         let word = Scalar::Int { width: 32, signed: false };
-        let halves = spread(b, word, u32_type, value, width);
-        return halves.into_iter().flat_map(|h| spread(b, scalar, ty, h, 32)).collect();
+        let halves = split_value(b, word, u32_type, value, width);
+        return halves.into_iter().flat_map(|h| split_value(b, scalar, ty, h, 32)).collect();
     }
     small_type(b.module, scalar);
     let vector = b.globals.vector(b.module, ty, count);

@@ -1,4 +1,4 @@
-//! Effects of callbacks and of other instructions.
+//! Finds the side effects of callbacks and of other instructions.
 
 use coop_ir::effects::{self, Written};
 use coop_ir::grammar::Effects;
@@ -12,7 +12,7 @@ pub(crate) fn has_effects(m: &Module, function: Id) -> bool {
     let mut found = false;
     each_inst(m, function, &mut |i| {
         found |= match effects::written(m, i) {
-            Written::Nothing => does_more(i.op),
+            Written::Nothing => has_effect(i.op),
             Written::Through(pointer) => types::storage_of(m, pointer) != Some(StorageClass::Function),
             Written::Image | Written::Output | Written::Anything => true,
         };
@@ -21,7 +21,7 @@ pub(crate) fn has_effects(m: &Module, function: Id) -> bool {
 }
 
 /// Returns true if an instruction that writes nothing does anything besides computing a value or leading on.
-fn does_more(op: Op) -> bool {
+fn has_effect(op: Op) -> bool {
     let leads_on = op.is_branch() || matches!(op, Op::Return | Op::ReturnValue | Op::Unreachable);
     let waits = Effects::BARRIER | Effects::EXCHANGES;
     effects::orders_memory(op) || op.info().is_some_and(|i| i.effects.any(waits | Effects::CONTROL) && !leads_on)

@@ -1,4 +1,4 @@
-//! Arithmetic on single elements: operations, conversions that truncate, saturated sums.
+//! Generates arithmetic on single elements: operations, conversions that truncate, saturated sums.
 
 use super::bits::part;
 use crate::decorations::{self, Decorated};
@@ -17,11 +17,11 @@ pub(crate) fn apply(b: &mut FunctionBuilder<'_>, op: Op, ty: Id, operands: &[Id]
         return difference;
     }
     let id = b.ids(op, ty, operands);
-    decorations::give(b.module, id, decorations);
+    decorations::add(b.module, id, decorations);
     id
 }
 
-/// A negated byte or the difference of two bytes, computed with 32 bits and cut to 8 by a bit field.
+/// A negated byte or the difference of two bytes, computed with 32 bits and truncated to 8 bits by a bit field extraction.
 ///
 /// NVIDIA's driver (580.159) takes -(-128) in 8 bits for 128 where the result is made wider, divided or compared, and for
 /// every other way to write it that `docs/drivers.md` lists.
@@ -42,8 +42,8 @@ fn byte_difference(
     let wide: Vec<Id> = operands.iter().map(|value| b.ids(Op::SConvert, int, &[*value])).collect();
     let difference = b.ids(op, int, &wide);
     let (offset, count) = (b.u32(0), b.u32(8));
-    let cut = b.ids(Op::BitFieldSExtract, int, &[difference, offset, count]);
-    Some(b.ids(Op::SConvert, ty, &[cut]))
+    let field = b.ids(Op::BitFieldSExtract, int, &[difference, offset, count]);
+    Some(b.ids(Op::SConvert, ty, &[field]))
 }
 
 /// A float as bfloat16, without the bits that are too many.

@@ -1,13 +1,14 @@
-//! Where an invocation learns which lane it is.
+//! Computes the lane number of an invocation.
 //!
-//! [`Lanes::Subgroup`]: `SubgroupLocalInvocationId`, on a pipeline that requires the subgroup size.
-//! [`Lanes::LocalIndex`] and matrices of workgroup scope: `LocalInvocationIndex`. Where lanes of such a matrix hand each
-//! other values by shuffles, they are counted subgroup by subgroup instead, all of which must be full. In the first case each run of
-//! `subgroup size` invocations stands for a subgroup, and what the module asks about subgroups is answered accordingly.
+//! [`Lanes::Subgroup`] reads `SubgroupLocalInvocationId`, in a pipeline that requires the subgroup size.
+//! [`Lanes::LocalIndex`] and matrices of workgroup scope use `LocalInvocationIndex`; with the former, each run of `subgroup
+//! size` invocations is a subgroup, and the module's queries about subgroups are answered accordingly. If lanes of a matrix
+//! of workgroup scope exchange values by shuffles, they are counted subgroup by subgroup instead, and all subgroups must be
+//! full.
 
 use crate::builtins::{Builtins, loaded_type};
 use crate::matrix::arena::{Arena, Region, Zone};
-use crate::matrix::placement::Line;
+use crate::matrix::placement::LaneRange;
 use crate::workgroup::Workgroup;
 use crate::{Lanes, Options, Refusal, kernel};
 use coop_device::SubgroupOperations;
@@ -65,7 +66,7 @@ pub(crate) struct LaneSource {
     subgroup_builtins: FxHashMap<Id, BuiltIn>,
 }
 
-/// The refusal when nobody said how many lanes there are.
+/// Refuses a module if the number of lanes is not known.
 pub(crate) fn unknown_size(at: Option<InstRef>) -> Refusal {
     let why = "the number of invocations of a subgroup is not known";
     Refusal::new("refused-unknown-size", at, why, "pass --subgroup-size N or --profile NAME")
@@ -125,7 +126,7 @@ impl LaneSource {
             let why = format!("{what} is about the subgroups of the device, not about lanes by local index");
             Err(Refusal::new("refused-lanes", Some(r), why, "lower for subgroups of the device: --lanes subgroup"))
         };
-        let untold = Untold::new(m);
+        let untold = UnsupportedBuiltIns::new(m);
         for r in m.functions.iter().flat_map(|f| f.insts()) {
             let i = m.inst(r);
             if works_on_subgroup(m, constants, i) {
@@ -161,7 +162,7 @@ impl LaneSource {
     }
 
     /// Returns true if the lanes of a line of a matrix are in one subgroup and can hand each other values.
-    pub(crate) fn can_shuffle(&self, line: Line, workgroup: bool) -> bool {
+    pub(crate) fn can_shuffle(&self, line: LaneRange, workgroup: bool) -> bool {
         let Some(size) = self.subgroup.filter(|_| self.can_shuffle) else { return false };
         (!workgroup || self.workgroup.has_full_subgroups(size)) && size.is_multiple_of(line.count * line.step)
     }
@@ -308,7 +309,7 @@ pub(crate) fn simulates(options: &Options<'_>) -> bool {
     options.lanes == Lanes::LocalIndex && device != Some(options.subgroup_size.unwrap_or(1))
 }
 
-/// Returns true if the invocations of a subgroup execute an instruction together; so they do if nobody knows its scope.
+/// Returns true if the invocations of a subgroup execute an instruction together. An unknown scope counts as one of these.
 pub(crate) fn works_on_subgroup(m: &Module, constants: &Constants, inst: &Inst) -> bool {
     match inst.op.execution_scope() {
         Some(ExecutionScope::Subgroup) => true,
@@ -324,15 +325,15 @@ pub(crate) fn works_on_subgroup(m: &Module, constants: &Constants, inst: &Inst) 
 }
 
 /// Built-ins about subgroups that are not answered.
-struct Untold {
+struct UnsupportedBuiltIns {
     /// Masks, by variable.
     masks: FxHashMap<Id, BuiltIn>,
     /// Blocks that have such built-ins as members, by variable.
     blocks: FxHashMap<Id, BuiltIn>,
 }
 
-impl Untold {
-    fn new(m: &Module) -> Untold {
+impl UnsupportedBuiltIns {
+    fn new(m: &Module) -> UnsupportedBuiltIns {
         let decorations = Decorations::new(m);
         let all = |b: BuiltIn| decorations.with_built_in(b).map(move |id| (id, b)).collect::<Vec<_>>();
         let masks = MASKS.into_iter().flat_map(all).collect();
@@ -346,7 +347,7 @@ impl Untold {
             let i = m.inst(r);
             Some((i.result?, member(m.def_inst(i.ty?)?.id(1)?)?))
         };
-        Untold { masks, blocks: m.globals_with(Op::Variable).filter_map(block).collect() }
+        UnsupportedBuiltIns { masks, blocks: m.globals_with(Op::Variable).filter_map(block).collect() }
     }
 
     fn read_by(&self, inst: &Inst) -> Option<String> {

@@ -1,4 +1,4 @@
-//! The matrix core: what both lowerings are made of.
+//! The matrix core that both lowerings share.
 //!
 //! [`crate::to_scalar`] and [`crate::to_tiles`] import from here and never from each other.
 //!
@@ -10,27 +10,27 @@
 //! | [`lanes`] | which lane an invocation is |
 //! | [`arena`] | where in shared memory elements are put |
 //! | [`barrier`] | how invocations wait for what others put there |
-//! | [`linear`] | sums of multiples of values, as addresses are |
-//! | [`address`], [`pointer`] | where a load or store begins, and how far it steps |
+//! | [`affine`] | sums of multiples of values, as addresses are |
+//! | [`address`], [`mod@pointer`] | where a load or store begins, and how far it steps |
 //! | [`bits`] | numbers as parts of other numbers |
 //! | [`elementwise`] | arithmetic on single elements |
 //! | [`callback`] | what a callback does besides computing a value |
-//! | [`observe`] | which matrices have elements that are looked at one by one |
+//! | [`observed_replication`] | which matrices have elements that are accessed one by one, so that the module observes how often each is held |
 //! | [`row_uniform`] | which matrices hold one value in each row |
-//! | [`sweep`] | which matrices nothing reads |
+//! | [`dead_matrices`] | which matrices nothing reads |
 
 pub(crate) mod address;
+pub(crate) mod affine;
 pub(crate) mod arena;
 pub(crate) mod barrier;
 pub(crate) mod bits;
 pub(crate) mod callback;
+pub(crate) mod dead_matrices;
 pub(crate) mod elementwise;
 pub(crate) mod lanes;
-pub(crate) mod linear;
 pub(crate) mod logical;
-pub(crate) mod observe;
+pub(crate) mod observed_replication;
 pub(crate) mod placement;
 pub(crate) mod pointer;
 pub(crate) mod position;
 pub(crate) mod row_uniform;
-pub(crate) mod sweep;

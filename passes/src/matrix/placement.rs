@@ -1,21 +1,21 @@
 //! The invocations that hold each element of a matrix: the maps between (lane, index) and (row, column).
 //!
 //! The lanes of a scope (a subgroup, or a workgroup) are arranged as a grid of `rows` x `cols`, and a matrix is split by
-//! the grid's rows and columns. There are three ways:
+//! the grid's rows and columns. There are three distributions:
 //!
 //! - *Blocks* ([`ThreadGrid::placement`]), one grid for all matrices of a scope: an accumulator is split in both directions, an A
 //!   matrix by rows only, a B matrix by columns only, so that the lanes of one grid row (column) hold the same
 //!   elements. The lane that holds a tile of C then holds the rows of A and the columns of B that the tile needs, and
-//!   MulAdd communicates nothing. Right where a lane's part of A and B is small. Factors whose single elements a module looks at are
-//!   split in both directions too, as an accumulator of their shape is ([`ThreadGrid::held`]): each element is held once, and matrices of one
-//!   shape hold the same places, as devices have it. MulAdd then hands them round first.
-//! - *Tiles* ([`tile`]) for accumulators and *spreads* ([`spread`]) for factors, a grid for each shape: nothing is held
+//!   MulAdd communicates nothing. This suits matrices of which a lane's part of A and B is small. Factors whose elements a module accesses one by one are
+//!   split in both directions too, as an accumulator of their shape is ([`ThreadGrid::blocked`]): each element is held once, and matrices of one
+//!   shape hold the same positions, as on devices. MulAdd then exchanges them first.
+//! - *Tiles* ([`tile`]) for accumulators and *coalesced* placements ([`coalesced`]) for factors, a grid for each shape: nothing is held
 //!   twice, and MulAdd goes through shared memory.
 //!
 //! # Invariants
 //!
 //! 1. Every element is held by at least one lane.
-//! 2. An element of a tile or a spread whose extents the grid divides is held by exactly one lane; so is one of an
+//! 2. An element of a tile or a coalesced placement whose extents the grid divides is held by exactly one lane; so is one of an
 //!    accumulator in blocks, and one of a factor in blocks that is to be held once.
 //! 3. All lanes hold the same number of elements ([`Placement::len`]), and index `i` is valid in each of them.
 //! 4. Where the grid does not divide an extent, some lanes hold copies of the last row or column, never
@@ -54,16 +54,16 @@ pub(crate) struct Shape {
 
 /// A matrix whose fragments are blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Holding {
+pub(crate) struct BlockedMatrix {
     /// The matrix.
     pub(crate) shape: Shape,
     /// True if no element is held by several lanes, whatever the use.
     pub(crate) once: bool,
 }
 
-impl From<Shape> for Holding {
-    fn from(shape: Shape) -> Holding {
-        Holding { shape, once: false }
+impl From<Shape> for BlockedMatrix {
+    fn from(shape: Shape) -> BlockedMatrix {
+        BlockedMatrix { shape, once: false }
     }
 }
 
@@ -83,14 +83,14 @@ pub(crate) struct ThreadGrid {
 
 /// Lanes in an aligned range.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Line {
+pub(crate) struct LaneRange {
     /// The number of lanes.
     pub(crate) count: u32,
     /// The distance of neighbors.
     pub(crate) step: u32,
 }
 
-/// The division of an extent among groups of lanes: pieces of neighbors, dealt out in turn.
+/// The division of an extent among groups of lanes: pieces of adjacent rows or columns, distributed block-cyclically.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct AxisSplit {
     /// Rows or columns of the matrix.
@@ -98,8 +98,8 @@ pub(crate) struct AxisSplit {
     /// Groups of lanes: the grid's, or 1 where every group holds the whole extent.
     pub(crate) groups: u32,
     /// Rows or columns that a lane holds; a multiple of `piece`.
-    pub(crate) held: u32,
-    /// Neighbours that stay together; `held` where a lane holds consecutive ones only.
+    pub(crate) per_group: u32,
+    /// Neighbours that stay together; `per_group` where a lane holds consecutive ones only.
     pub(crate) piece: u32,
 }
 
@@ -125,18 +125,19 @@ pub(crate) struct Placement {
 impl AxisSplit {
     /// Consecutive ones for each group.
     pub(crate) fn blocks(extent: u32, groups: u32) -> AxisSplit {
-        let held = extent.div_ceil(groups).max(1);
-        AxisSplit { extent, groups, held, piece: held }
+        let per_group = extent.div_ceil(groups).max(1);
+        AxisSplit { extent, groups, per_group, piece: per_group }
     }
 
-    /// Pieces in turn.
-    pub(crate) fn dealt(extent: u32, groups: u32, piece: u32) -> AxisSplit {
-        AxisSplit { extent, groups, held: extent.div_ceil(groups.saturating_mul(piece)).max(1) * piece, piece }
+    /// Pieces of each group in cyclic order: a block-cyclic distribution.
+    pub(crate) fn block_cyclic(extent: u32, groups: u32, piece: u32) -> AxisSplit {
+        let per_group = extent.div_ceil(groups.saturating_mul(piece)).max(1) * piece;
+        AxisSplit { extent, groups, per_group, piece }
     }
 
     /// Returns true if some groups hold copies of the last row or column in place of ones that don't exist.
     pub(crate) fn pads(self) -> bool {
-        self.held.saturating_mul(self.groups) != self.extent
+        self.per_group.saturating_mul(self.groups) != self.extent
     }
 
     /// The row or column of a group's `i`th one; at least `extent` if there is none.
@@ -174,11 +175,11 @@ impl ThreadGrid {
 
     /// The lanes that hold a row (or else a column): `count` of them, a power of two, `step` apart, in an
     /// aligned range of `count * step` lanes. `None` where they stand otherwise.
-    pub(crate) fn line(self, by_row: bool) -> Option<Line> {
+    pub(crate) fn line(self, by_row: bool) -> Option<LaneRange> {
         let (down, right) = self.block;
         let (count, step, whole) =
             if by_row { (self.cols, 1, right == self.cols) } else { (self.rows, right, down == self.rows) };
-        (whole && step.is_power_of_two() && count.is_power_of_two()).then_some(Line { count, step })
+        (whole && step.is_power_of_two() && count.is_power_of_two()).then_some(LaneRange { count, step })
     }
 
     /// The row and the column of a lane.
@@ -196,8 +197,8 @@ impl ThreadGrid {
     }
 
     /// The placement of a matrix in blocks, split in both directions where each element is held once.
-    pub(crate) fn held(self, holding: Holding) -> Placement {
-        let Holding { shape, once } = holding;
+    pub(crate) fn blocked(self, holding: BlockedMatrix) -> Placement {
+        let BlockedMatrix { shape, once } = holding;
         let split_as = if once { Shape { use_: Use::Accumulator, ..shape } } else { shape };
         Placement { shape, ..self.placement(split_as) }
     }
@@ -218,7 +219,7 @@ impl Placement {
     /// The number of elements that each lane holds; at least 1.
     #[allow(clippy::len_without_is_empty, reason = "no lane holds nothing")]
     pub(crate) fn len(self) -> u32 {
-        self.rows.held.saturating_mul(self.cols.held)
+        self.rows.per_group.saturating_mul(self.cols.per_group)
     }
 
     /// Returns true if some element is held by several lanes of the grid.
@@ -249,13 +250,13 @@ pub(crate) enum MajorOrder {
 
 /// A factor divided among all lanes without copies: consecutive lanes hold consecutive pieces of `piece` elements
 /// along a line, then the next lines, so that reading it reads memory in order.
-pub(crate) fn spread(lanes: u32, shape: Shape, order: MajorOrder, piece: u32) -> Placement {
-    spread_within(lanes, shape, order, piece, u32::MAX)
+pub(crate) fn coalesced(lanes: u32, shape: Shape, order: MajorOrder, piece: u32) -> Placement {
+    coalesced_within(lanes, shape, order, piece, u32::MAX)
 }
 
 /// The same, with about `span` neighbours along a line divided before a lane holds the next ones too: every lane then
 /// holds a part of any so many of them. More are divided where lanes would be idle else.
-pub(crate) fn spread_within(lanes: u32, shape: Shape, order: MajorOrder, piece: u32, span: u32) -> Placement {
+pub(crate) fn coalesced_within(lanes: u32, shape: Shape, order: MajorOrder, piece: u32, span: u32) -> Placement {
     let (length, lines) = match order {
         MajorOrder::Row => (shape.cols, shape.rows),
         MajorOrder::Column => (shape.rows, shape.cols),
@@ -277,7 +278,8 @@ pub(crate) fn spread_within(lanes: u32, shape: Shape, order: MajorOrder, piece: 
         (least..=(span / piece).min(most)).rev().find(divides).unwrap_or(least)
     };
     let line_groups = lanes / along_groups;
-    let (in_line, lines) = (AxisSplit::dealt(length, along_groups, piece), AxisSplit::dealt(lines, line_groups, 1));
+    let (in_line, lines) =
+        (AxisSplit::block_cyclic(length, along_groups, piece), AxisSplit::block_cyclic(lines, line_groups, 1));
     match order {
         MajorOrder::Row => {
             Placement { shape, grid: ThreadGrid::new(line_groups, along_groups), rows: lines, cols: in_line }
@@ -294,7 +296,7 @@ pub(crate) fn whole_pieces(length: u32, piece: u32) -> u32 {
 }
 
 /// An accumulator divided among all lanes in both directions, so that a lane multiplies a tile that is as square as
-/// can be. Rows and columns are dealt out in pieces of these many: neighbouring lanes then read neighbouring places of
+/// can be. Rows and columns are distributed in pieces of these sizes: adjacent lanes then read adjacent elements of
 /// shared memory. With `by_rows`, the lanes of a row stand one after the other where that costs nothing else.
 pub(crate) fn tile(lanes: u32, shape: Shape, (row_piece, col_piece): (u32, u32), by_rows: bool) -> Placement {
     let lanes = lanes.max(1);
@@ -304,13 +306,13 @@ pub(crate) fn tile(lanes: u32, shape: Shape, (row_piece, col_piece): (u32, u32),
         let split = |extent: u32, groups: u32, piece: u32| {
             let fits = |p: &u32| extent.is_multiple_of(groups.saturating_mul(*p));
             let piece = [piece, piece / 2, piece / 4, 1].into_iter().find(|p| *p > 0 && fits(p)).unwrap_or(1);
-            AxisSplit::dealt(extent, groups, piece)
+            AxisSplit::block_cyclic(extent, groups, piece)
         };
         let (rows, cols) = (split(shape.rows, grid.rows, row_piece), split(shape.cols, grid.cols, col_piece));
         Placement { shape, grid, rows, cols }
     };
     let cost = |placement: &Placement| {
-        let (grid, rows, cols) = (placement.grid, placement.rows.held, placement.cols.held);
+        let (grid, rows, cols) = (placement.grid, placement.rows.per_group, placement.cols.per_group);
         let apart = by_rows && grid.block.1 != grid.cols;
         // Multiplications, then reads from shared memory; whole vectors; then the squarest grid.
         (rows.saturating_mul(cols), rows + cols, apart, !cols.is_multiple_of(4), grid.rows.abs_diff(grid.cols))
@@ -343,15 +345,15 @@ impl Run {
 
 /// The grid of `lanes` lanes for these matrices that holds the fewest elements and copies, among those in which what is to be held
 /// once is and every run fits; if there is none, the best of all grids.
-pub(crate) fn choose<H: Copy + Into<Holding>>(lanes: u32, matrices: &[H], runs: &[Run]) -> ThreadGrid {
+pub(crate) fn choose<H: Copy + Into<BlockedMatrix>>(lanes: u32, matrices: &[H], runs: &[Run]) -> ThreadGrid {
     let lanes = lanes.max(1);
     let grids = (1..=lanes).filter(|r| lanes.is_multiple_of(*r)).map(|rows| ThreadGrid::new(rows, lanes / rows));
     let cost = |grid: &ThreadGrid| -> (usize, usize, u64, u32) {
         let unfit = runs.iter().filter(|r| !r.fits(grid.placement(r.shape))).count();
-        let placement = |h: Holding| grid.held(h);
-        let held = || matrices.iter().map(|h| (*h).into());
-        let twice = held().filter(|h| h.once).map(placement).filter(|p| p.pads()).count();
-        let sum: u64 = held()
+        let placement = |h: BlockedMatrix| grid.blocked(h);
+        let wanted = || matrices.iter().map(|h| (*h).into());
+        let twice = wanted().filter(|h| h.once).map(placement).filter(|p| p.pads()).count();
+        let sum: u64 = wanted()
             .map(|h| {
                 let placement = placement(h);
                 // A copy costs a bounds test at each access, which weighs more than holding a few elements.
@@ -379,8 +381,8 @@ mod tests {
             let owner = place < split.extent && (split.groups == groups || group == 0);
             (place.min(split.extent - 1), owner)
         };
-        let (row, row_owner) = along(rows, grid.rows, grid_row, index / cols.held);
-        let (col, col_owner) = along(cols, grid.cols, grid_col, index % cols.held);
+        let (row, row_owner) = along(rows, grid.rows, grid_row, index / cols.per_group);
+        let (col, col_owner) = along(cols, grid.cols, grid_col, index % cols.per_group);
         (row, col, row_owner && col_owner)
     }
 
@@ -403,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn every_element_has_one_owner_in_tiles_and_spreads() {
+    fn every_element_has_one_owner_in_tiles_and_coalesced_placements() {
         let large = [(128, 64), (64, 256), (48, 20), (64, 33), (1, 100)];
         let large = large.into_iter().map(|(rows, cols)| Shape { rows, cols, use_: Use::A });
         for shape in shapes().filter(|s| s.use_ == Use::A).chain(large) {
@@ -411,7 +413,7 @@ mod tests {
                 for piece in [1, 2, 4, 8] {
                     for order in [MajorOrder::Row, MajorOrder::Column] {
                         for span in [u32::MAX, 16] {
-                            let placement = spread_within(lanes, shape, order, piece, span);
+                            let placement = coalesced_within(lanes, shape, order, piece, span);
                             assert_eq!(placement.grid.lanes(), lanes, "{shape:?}");
                             check(placement);
                         }
@@ -464,7 +466,7 @@ mod tests {
         for grid in [ThreadGrid::new(16, 8), ThreadGrid::new(16, 16), ThreadGrid::new(4, 8), ThreadGrid::down(8, 4)] {
             for grid in [grid, grid.in_blocks(), grid.in_rows()] {
                 for by_row in [true, false] {
-                    let Some(Line { count, step }) = grid.line(by_row) else { continue };
+                    let Some(LaneRange { count, step }) = grid.line(by_row) else { continue };
                     for lane in 0..grid.lanes() {
                         let of = |lane: u32| {
                             let (row, col) = grid.position(lane);
@@ -476,8 +478,8 @@ mod tests {
                 }
             }
         }
-        assert_eq!(ThreadGrid::new(16, 8).in_blocks().line(true), Some(Line { count: 8, step: 1 }));
-        assert_eq!(ThreadGrid::new(16, 16).in_rows().line(true), Some(Line { count: 16, step: 1 }));
+        assert_eq!(ThreadGrid::new(16, 8).in_blocks().line(true), Some(LaneRange { count: 8, step: 1 }));
+        assert_eq!(ThreadGrid::new(16, 16).in_rows().line(true), Some(LaneRange { count: 16, step: 1 }));
         assert_eq!(ThreadGrid::new(16, 16).in_blocks().line(true), None);
     }
 
@@ -496,10 +498,10 @@ mod tests {
             let shape = Shape { rows, cols, use_: Use::Accumulator };
             let placement = tile(lanes, shape, (1, 1), false);
             assert!(!placement.copies(), "{placement:?}");
-            let (rows, cols) = (placement.rows.held, placement.cols.held);
+            let (rows, cols) = (placement.rows.per_group, placement.cols.per_group);
             assert!(rows.max(cols) <= 2 * rows.min(cols), "{placement:?}");
             for order in [MajorOrder::Row, MajorOrder::Column] {
-                let placement = spread(lanes, shape, order, 8);
+                let placement = coalesced(lanes, shape, order, 8);
                 assert!(!placement.copies(), "{placement:?}");
             }
         }

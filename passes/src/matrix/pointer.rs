@@ -10,7 +10,7 @@ use coop_ir::{Id, Inst, InstRef, Module, Op};
 
 /// The memory that a pointer operand points to.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct MemoryLocation {
     /// The variable or pointer value where the chain of accesses begins.
     pub(crate) root: Id,
     /// True if the root is a variable of the module (and not a value of the function).
@@ -30,7 +30,7 @@ pub(crate) struct Place {
 }
 
 /// Follows a pointer back to a variable or to a pointer value.
-pub(crate) fn place(m: &Module, constants: &Constants, r: InstRef, pointer: Id) -> Result<Place, Refusal> {
+pub(crate) fn place(m: &Module, constants: &Constants, r: InstRef, pointer: Id) -> Result<MemoryLocation, Refusal> {
     let refuse = |why: &str, remedy: &str| Err(Refusal::new("refused-pointer", Some(r), why, remedy));
     let Some(Type::Pointer { storage, pointee }) = m.type_of(pointer).and_then(|t| Type::of(m, t)) else {
         return refuse("the pointer has no typed pointee", "use typed pointers");
@@ -69,14 +69,14 @@ pub(crate) fn place(m: &Module, constants: &Constants, r: InstRef, pointer: Id) 
     if indices.is_empty() {
         stepping(m, r, storage, m.type_of(root))?;
     }
-    Ok(Place { root, global, indices, component, storage, memory, memory_ty, lanes, physical: is_physical(m) })
+    Ok(MemoryLocation { root, global, indices, component, storage, memory, memory_ty, lanes, physical: is_physical(m) })
 }
 
-/// Where the chain of accesses that makes a pointer begins, and the indices from there.
+/// Returns the root of the access chains that make a pointer, and the indices from there.
 pub(crate) fn chain(m: &Module, pointer: Id) -> (Id, Vec<Id>) {
     let mut root = pointer;
     let mut parts: Vec<Vec<Id>> = Vec::new();
-    // Definitions come before their uses, so that this ends; a cycle is cut by the count.
+    // Definitions come before their uses, so that this ends; the count ends a cycle.
     for _ in 0..1000 {
         let Some(inst) = m.def_inst(root) else { break };
         match (inst.op, inst.id(0)) {
@@ -160,7 +160,7 @@ fn array_stride(m: &Module, ty: Id) -> Option<u32> {
 }
 
 /// The step of an `OpPtrAccessChain`: kernels take the number as signed, so there it is made wide enough not to be negative.
-pub(crate) fn step(b: &mut FunctionBuilder<'_>, place: &Place, count: Index) -> Id {
+pub(crate) fn step(b: &mut FunctionBuilder<'_>, place: &MemoryLocation, count: Index) -> Id {
     let id = b.index(count);
     if !place.physical || matches!(count, Index::Const(_)) {
         return id;
@@ -170,7 +170,7 @@ pub(crate) fn step(b: &mut FunctionBuilder<'_>, place: &Place, count: Index) -> 
 }
 
 /// A pointer value that `OpPtrAccessChain` may step: its type must say the stride.
-pub(crate) fn steppable(b: &mut FunctionBuilder<'_>, place: &Place, root: Id) -> Id {
+pub(crate) fn steppable(b: &mut FunctionBuilder<'_>, place: &MemoryLocation, root: Id) -> Id {
     if place.storage != StorageClass::PhysicalStorageBuffer {
         return root;
     }
@@ -188,6 +188,6 @@ pub(crate) fn steppable(b: &mut FunctionBuilder<'_>, place: &Place, root: Id) ->
     b.ids(Op::Bitcast, id, &[root])
 }
 
-fn unit_type(m: &mut Module, g: &mut Globals, place: &Place) -> Id {
+fn unit_type(m: &mut Module, g: &mut Globals, place: &MemoryLocation) -> Id {
     if place.lanes == 1 { place.memory_ty } else { g.vector(m, place.memory_ty, place.lanes) }
 }

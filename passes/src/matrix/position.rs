@@ -1,7 +1,7 @@
-//! The rows and columns of a lane's elements, as code: what [`super::placement`] says, computed by the output.
+//! Generates the code that computes the rows and columns of a lane's elements, as [`super::placement`] defines them.
 
+use super::affine::Affine;
 use super::lanes::LaneSource;
-use super::linear::Lin;
 use super::placement::{AxisSplit, Placement, ThreadGrid};
 use coop_ir::Id;
 use coop_ir::Op;
@@ -16,9 +16,9 @@ pub(crate) struct LanePosition {
 }
 
 /// Row and column of an element.
-pub(crate) struct At {
-    pub(crate) row: Lin,
-    pub(crate) col: Lin,
+pub(crate) struct ElementPosition {
+    pub(crate) row: Affine,
+    pub(crate) col: Affine,
     /// Holds if the element is the matrix's and not a copy in place of padding; `None` where it always is.
     pub(crate) real: Option<Id>,
 }
@@ -58,19 +58,19 @@ impl LanePosition {
     }
 
     /// Row and column of the lane's element (`i`, `j`); of padding, those of the last row or column.
-    pub(crate) fn place(&self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> At {
+    pub(crate) fn place(&self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> ElementPosition {
         let (row, in_rows) = self.placement.rows.position(b, self.row_group, i);
         let (col, in_cols) = self.placement.cols.position(b, self.col_group, j);
-        At { row, col, real: both(b, in_rows, in_cols) }
+        ElementPosition { row, col, real: both(b, in_rows, in_cols) }
     }
 
     /// Returns whether the row of the lane's `i`th one exists, where that is not sure.
-    pub(crate) fn row(&self, b: &mut FunctionBuilder<'_>, i: Index) -> (Lin, Option<Id>) {
+    pub(crate) fn row(&self, b: &mut FunctionBuilder<'_>, i: Index) -> (Affine, Option<Id>) {
         self.placement.rows.position(b, self.row_group, i)
     }
 
     /// Returns whether the column of the lane's `j`th one exists, where that is not sure.
-    pub(crate) fn col(&self, b: &mut FunctionBuilder<'_>, j: Index) -> (Lin, Option<Id>) {
+    pub(crate) fn col(&self, b: &mut FunctionBuilder<'_>, j: Index) -> (Affine, Option<Id>) {
         self.placement.cols.position(b, self.col_group, j)
     }
 
@@ -100,34 +100,34 @@ pub(crate) fn both(b: &mut FunctionBuilder<'_>, one: Option<Id>, other: Option<I
 impl Placement {
     /// The index of the element in row `i` and column `j` of a fragment.
     pub(crate) fn index(self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> Index {
-        let line = b.mul(i, Index::Const(self.cols.held));
+        let line = b.mul(i, Index::Const(self.cols.per_group));
         b.add(line, j)
     }
 
     /// The row and the column, in the fragment, of the element at an index.
     pub(crate) fn row_and_column(self, b: &mut FunctionBuilder<'_>, index: Index) -> (Index, Index) {
-        (b.div(index, self.cols.held), b.rem(index, self.cols.held))
+        (b.div(index, self.cols.per_group), b.rem(index, self.cols.per_group))
     }
 }
 
 impl AxisSplit {
     /// The row or column of a group's `i`th one: at least the extent if there is none.
-    pub(crate) fn unclamped(self, b: &mut FunctionBuilder<'_>, group: Index, i: Index) -> Lin {
-        let group = if self.groups == 1 { Lin::default() } else { Lin::scaled(group, self.piece) };
+    pub(crate) fn unclamped(self, b: &mut FunctionBuilder<'_>, group: Index, i: Index) -> Affine {
+        let group = if self.groups == 1 { Affine::default() } else { Affine::scaled(group, self.piece) };
         let step = self.groups * self.piece;
-        if self.piece == self.held {
-            group.plus(&Lin::scaled(i, 1))
+        if self.piece == self.per_group {
+            group.plus(&Affine::scaled(i, 1))
         } else if self.piece == 1 {
-            group.plus(&Lin::scaled(i, step))
+            group.plus(&Affine::scaled(i, step))
         } else {
             let (piece, rest) = (b.div(i, self.piece), b.rem(i, self.piece));
-            group.plus(&Lin::scaled(piece, step)).plus(&Lin::scaled(rest, 1))
+            group.plus(&Affine::scaled(piece, step)).plus(&Affine::scaled(rest, 1))
         }
     }
 
     /// The row or column of a group's `i`th one, the last if there is none, and what holds if there is one; `None` where
     /// there always is.
-    pub(crate) fn position(self, b: &mut FunctionBuilder<'_>, group: Index, i: Index) -> (Lin, Option<Id>) {
+    pub(crate) fn position(self, b: &mut FunctionBuilder<'_>, group: Index, i: Index) -> (Affine, Option<Id>) {
         let lin = self.unclamped(b, group, i);
         if !self.pads() {
             return (lin, None);
@@ -135,13 +135,13 @@ impl AxisSplit {
         let at = lin.emit(b);
         let inside = b.compare(Op::ULessThan, at, Index::Const(self.extent));
         let (ty, at, end) = (b.u32_type(), b.index(at), b.u32(self.extent - 1));
-        (Lin::scaled(Index::Value(b.ids(Op::Select, ty, &[inside, at, end])), 1), Some(inside))
+        (Affine::scaled(Index::Value(b.ids(Op::Select, ty, &[inside, at, end])), 1), Some(inside))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::placement::{MajorOrder, Shape, ThreadGrid, Use, spread_within, tile};
+    use super::super::placement::{MajorOrder, Shape, ThreadGrid, Use, coalesced_within, tile};
     use super::*;
     use coop_ir::builder::Globals;
     use coop_ir::text;
@@ -159,7 +159,7 @@ mod tests {
                     for piece in [1, 2, 4] {
                         out.push(tile(lanes, shape, (1, piece), piece == 2));
                         for order in [MajorOrder::Row, MajorOrder::Column] {
-                            out.push(spread_within(lanes, shape, order, piece, 16));
+                            out.push(coalesced_within(lanes, shape, order, piece, 16));
                         }
                     }
                 }
@@ -168,7 +168,7 @@ mod tests {
         out
     }
 
-    /// Of a lane and an index that are constants, the code folds to what [`super::super::placement`] says.
+    /// For a constant lane and index, the code folds to the position that [`super::super::placement`] computes.
     #[test]
     fn code_of_known_positions_is_the_placement() {
         let mut m = text::parse("OpCapability Shader\nOpMemoryModel Logical GLSL450").expect("it is text");
@@ -199,7 +199,7 @@ mod tests {
                         assert_eq!(split.unclamped(b, code, n).known(), Some(place), "{placement:?}");
                         // What does not pad needs no test.
                         assert!(split.pads() || place < split.extent, "{placement:?}");
-                        assert_eq!(split.pads(), split.held * split.groups != split.extent);
+                        assert_eq!(split.pads(), split.per_group * split.groups != split.extent);
                     }
                 }
             }
@@ -212,7 +212,7 @@ mod tests {
         for lanes in [4, 32] {
             for grid in (1..=lanes).filter(|r| lanes % r == 0).map(|r| ThreadGrid::new(r, lanes / r)) {
                 let of = |use_| {
-                    grid.held(super::super::placement::Holding {
+                    grid.blocked(super::super::placement::BlockedMatrix {
                         shape: Shape { rows: 16, cols: 16, use_ },
                         once: true,
                     })

@@ -1,15 +1,15 @@
-//! Matrices whose rows hold one value each.
+//! Finds matrices whose rows hold one value each.
 //!
-//! A reduction of rows gives such a matrix, and so does element-wise arithmetic on nothing but such matrices:
-//! attention keeps the maximum and the sum of every row that way. Of each row one element then stands for all, which is
-//! less to hold and to compute.
+//! A reduction of rows gives such a matrix, and so does element-wise arithmetic on such matrices only: attention keeps the
+//! maximum and the sum of every row in such a matrix. One element of each row then represents the row, which takes fewer
+//! registers and instructions.
 
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{CooperativeMatrixReduce as Reduce, GlslStd450};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
 
 /// The values whose rows hold one value each, as far as their definitions tell. `given` says of an instruction which
-/// others have to be alike for its result to be; `None` if it is not, whatever they are.
+/// others have to be row-uniform for its result to be; `None` if it is not, whatever they are.
 pub(crate) fn find(m: &Module, given: &dyn Fn(&Inst) -> Option<Vec<Id>>) -> FxHashSet<Id> {
     let mut needs: FxHashMap<Id, Vec<Id>> = FxHashMap::default();
     let insts = m.functions.iter().flat_map(|f| f.insts());
@@ -19,7 +19,7 @@ pub(crate) fn find(m: &Module, given: &dyn Fn(&Inst) -> Option<Vec<Id>>) -> FxHa
             needs.insert(id, from);
         }
     }
-    // What is alike if others are is so until one of them is not.
+    // A value that depends on others is row-uniform until one of them is not.
     let mut users: FxHashMap<Id, Vec<Id>> = FxHashMap::default();
     for (id, from) in &needs {
         from.iter().for_each(|f| users.entry(*f).or_default().push(*id));
@@ -49,7 +49,7 @@ pub(crate) fn given(inst: &Inst, matrices: Vec<Id>) -> Option<Vec<Id>> {
 }
 
 /// Returns whether a callback for each element looks at the row, and at the column.
-pub(crate) fn takes_place(m: &Module, function: Id) -> [bool; 2] {
+pub(crate) fn uses_position(m: &Module, function: Id) -> [bool; 2] {
     let Some(f) = m.functions.iter().find(|f| m.inst(f.def).result == Some(function)) else { return [true; 2] };
     let params = params(m, f);
     [0, 1].map(|n| params.get(n).is_none_or(|id| f.insts().any(|r| m.inst(r).ids().any(|o| o == *id))))
@@ -64,7 +64,7 @@ fn params(m: &Module, f: &Function) -> Vec<Id> {
 pub(crate) enum Combine {
     /// An operation that matrices have too.
     Op(Op),
-    /// Of an element and itself it makes that element.
+    /// The function of an element and itself is that element.
     Idempotent,
     /// Anything.
     Other,

@@ -163,6 +163,6 @@ impl Web {
         let gone: FxHashSet<InstRef> = all.into_iter().chain(self.numbers).collect();
         let results: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).collect();
         ssa::remove_insts(m, f, &gone);
-        ssa::forget_notes(m, &results);
+        ssa::remove_annotations(m, &results);
     }
 }

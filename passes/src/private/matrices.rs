@@ -29,7 +29,7 @@ struct Location {
 
 pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refusal> {
     let mut carriers = Carriers::new();
-    let mut spots: FxHashMap<Id, Location> = FxHashMap::default();
+    let mut locations: FxHashMap<Id, Location> = FxHashMap::default();
     let mut gone: FxHashSet<InstRef> = FxHashSet::default();
     // Definitions come before their uses.
     for r in m.functions[f].insts().collect::<Vec<_>>() {
@@ -37,40 +37,40 @@ pub(super) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
         if inst.op == Op::Variable {
             let pointee = inst.ty.and_then(|t| pointee(m, t));
             if let (Some(id), Some(pointee)) = (inst.result, pointee.filter(|t| carriers.has(m, *t))) {
-                spots.insert(
+                locations.insert(
                     id,
                     Location { variable: id, path: Vec::new(), types: [pointee].into_iter().collect(), seen: None },
                 );
             }
             continue;
         }
-        if !inst.ids().any(|id| spots.contains_key(&id)) || ssa::is_debug(m, &inst) {
+        if !inst.ids().any(|id| locations.contains_key(&id)) || ssa::is_debug(m, &inst) {
             continue;
         }
-        let base = inst.id(0).and_then(|id| spots.get(&id)).cloned();
+        let base = inst.id(0).and_then(|id| locations.get(&id)).cloned();
         match (inst.op, base, inst.result) {
             (op, Some(base), Some(result)) if op.derives_pointer() => {
-                let spot = derived(m, g, &inst, base).ok_or_else(|| lost(m, r))?;
-                spots.insert(result, spot);
+                let location = derived(m, g, &inst, base).ok_or_else(|| untracked(m, r))?;
+                locations.insert(result, location);
                 gone.insert(r);
             }
-            (Op::Load, Some(spot), _) => load(m, g, r, &spot)?,
-            (Op::Store, Some(spot), _) if !inst.stored().is_some_and(|v| spots.contains_key(&v)) => {
-                store(m, g, r, &spot)?;
+            (Op::Load, Some(location), _) => load(m, g, r, &location)?,
+            (Op::Store, Some(location), _) if !inst.stored().is_some_and(|v| locations.contains_key(&v)) => {
+                store(m, g, r, &location)?;
             }
             (Op::LifetimeStart | Op::LifetimeStop, ..) => {
                 gone.insert(r);
             }
-            _ => return Err(lost(m, r)),
+            _ => return Err(untracked(m, r)),
         }
     }
     let results: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).collect();
     ssa::remove_insts(m, f, &gone);
-    ssa::forget_notes(m, &results);
+    ssa::remove_annotations(m, &results);
     Ok(())
 }
 
-fn lost(m: &Module, r: InstRef) -> Refusal {
+fn untracked(m: &Module, r: InstRef) -> Refusal {
     let why = format!("{} on a pointer to a matrix, which can't be followed", m.inst(r).op);
     let remedy = "index arrays of matrices directly, and keep no pointers to matrices that are computed";
     Refusal::new("refused-pointer", Some(r), why, remedy)
@@ -96,14 +96,14 @@ fn known(m: &Module, id: Id) -> Option<u64> {
 /// Returns the location of a pointer derived from another.
 fn derived(m: &mut Module, g: &mut Globals, inst: &Inst, base: Location) -> Option<Location> {
     match inst.op {
-        op if op.is_member_chain() => inst.ids_from(1).try_fold(base, |spot, index| spot.step(m, index)),
+        op if op.is_member_chain() => inst.ids_from(1).try_fold(base, |location, index| location.step(m, index)),
         Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
-            let base = base.skip(m, g, inst.id(1)?)?;
-            inst.ids_from(2).try_fold(base, |spot, index| spot.step(m, index))
+            let base = base.advanced(m, g, inst.id(1)?)?;
+            inst.ids_from(2).try_fold(base, |location, index| location.step(m, index))
         }
         Op::Bitcast => {
             let wanted = pointee(m, inst.ty?)?;
-            Some(base.seen_as(m, g, wanted))
+            Some(base.reinterpreted(m, g, wanted))
         }
         _ => Some(base),
     }
@@ -117,7 +117,7 @@ impl Location {
     /// Returns the location one index deeper.
     fn step(mut self, m: &Module, index: Id) -> Option<Location> {
         if let Some(seen) = self.seen {
-            return self.step_around(m, seen, index);
+            return self.step_through_wrapper(m, seen, index);
         }
         let next = match Type::of(m, self.ty()?)? {
             Type::Array { elem, .. } | Type::Vector { elem, .. } => elem,
@@ -132,13 +132,13 @@ impl Location {
 
     /// Returns the location one index deeper into the type of a cast. A struct with one member is at the location of
     /// the member, and an array of such structs at that of an array of members.
-    fn step_around(mut self, m: &Module, seen: Id, index: Id) -> Option<Location> {
+    fn step_through_wrapper(mut self, m: &Module, seen: Id, index: Id) -> Option<Location> {
         let inside = match Type::of(m, seen)? {
             Type::Struct { members } if members.len() == 1 && known(m, index) == Some(0) => *members.first()?,
             Type::Array { elem, .. } => match Type::of(m, self.ty()?)? {
                 Type::Array { .. } => {
                     let place = Location { seen: None, ..self }.step(m, index)?;
-                    return Some(place.seen_around(m, elem));
+                    return Some(place.with_wrapper_type(m, elem));
                 }
                 // The first element.
                 _ if known(m, index) == Some(0) => elem,
@@ -147,17 +147,17 @@ impl Location {
             _ => return None,
         };
         self.seen = None;
-        Some(self.seen_around(m, inside))
+        Some(self.with_wrapper_type(m, inside))
     }
 
     /// Returns the same location with the type of a wrapper, or its own.
-    fn seen_around(self, m: &Module, wanted: Id) -> Location {
+    fn with_wrapper_type(self, m: &Module, wanted: Id) -> Location {
         let seen = (self.ty() != Some(wanted) && wraps(m, wanted, self.ty())).then_some(wanted);
         Location { seen, ..self }
     }
 
     /// Returns the location advanced by `count` objects.
-    fn skip(mut self, m: &mut Module, g: &mut Globals, count: Id) -> Option<Location> {
+    fn advanced(mut self, m: &mut Module, g: &mut Globals, count: Id) -> Option<Location> {
         let count_known = known(m, count);
         if count_known == Some(0) {
             return Some(self);
@@ -179,7 +179,7 @@ impl Location {
 
     /// Returns the same location as another type, if one is at its beginning or around it. Otherwise it stays as it is:
     /// the accesses determine the type.
-    fn seen_as(self, m: &mut Module, g: &mut Globals, wanted: Id) -> Location {
+    fn reinterpreted(self, m: &mut Module, g: &mut Globals, wanted: Id) -> Location {
         let mut inside = Location { seen: None, ..self.clone() };
         while inside.ty() != Some(wanted) {
             let first = match inside.ty().and_then(|t| Type::of(m, t)) {
@@ -220,14 +220,14 @@ impl Location {
     /// Returns the same location as a type that can be bit-copied to `ty`.
     fn fitting(&self, m: &mut Module, g: &mut Globals, ty: Id) -> Option<Location> {
         let bits = |m: &Module, t: Id| types::scalar_or_vector(m, t).map(|(s, n)| s.width() * n);
-        let mut spot = Location { seen: None, ..self.clone() };
+        let mut location = Location { seen: None, ..self.clone() };
         for _ in 0..8 {
-            let now = spot.ty()?;
+            let now = location.ty()?;
             if now == ty || bits(m, now).is_some() && bits(m, now) == bits(m, ty) {
-                return Some(spot);
+                return Some(location);
             }
             let zero = g.u32(m, 0);
-            spot = spot.step(m, zero)?;
+            location = location.step(m, zero)?;
         }
         None
     }
@@ -254,12 +254,12 @@ fn wraps(m: &Module, outer: Id, inner: Option<Id>) -> bool {
     false
 }
 
-fn load(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Location) -> Result<(), Refusal> {
+fn load(m: &mut Module, g: &mut Globals, r: InstRef, location: &Location) -> Result<(), Refusal> {
     let inst = m.inst(r).clone();
-    let found = inst.ty.and_then(|ty| Some((ty, spot.fitting(m, g, ty)?)));
-    let Some((wanted, spot)) = found else { return Err(lost(m, r)) };
-    let Some(ty) = spot.ty() else { return Err(lost(m, r)) };
-    let pointer = spot.pointer(m, g, r, ty);
+    let found = inst.ty.and_then(|ty| Some((ty, location.fitting(m, g, ty)?)));
+    let Some((wanted, location)) = found else { return Err(untracked(m, r)) };
+    let Some(ty) = location.ty() else { return Err(untracked(m, r)) };
+    let pointer = location.pointer(m, g, r, ty);
     if ty == wanted {
         m.replace(r, Inst::new(Op::Load, Some(ty), inst.result, [pointer.into()]).at(inst.origin));
         return Ok(());
@@ -270,18 +270,18 @@ fn load(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Location) -> Result<
     Ok(())
 }
 
-fn store(m: &mut Module, g: &mut Globals, r: InstRef, spot: &Location) -> Result<(), Refusal> {
+fn store(m: &mut Module, g: &mut Globals, r: InstRef, location: &Location) -> Result<(), Refusal> {
     let inst = m.inst(r).clone();
     let given = inst.stored().and_then(|value| Some((value, m.type_of(value)?)));
-    let found = given.and_then(|(value, ty)| Some((value, ty, spot.fitting(m, g, ty)?)));
-    let Some((mut value, given, spot)) = found else { return Err(lost(m, r)) };
-    let Some(ty) = spot.ty() else { return Err(lost(m, r)) };
+    let found = given.and_then(|(value, ty)| Some((value, ty, location.fitting(m, g, ty)?)));
+    let Some((mut value, given, location)) = found else { return Err(untracked(m, r)) };
+    let Some(ty) = location.ty() else { return Err(untracked(m, r)) };
     if ty != given {
         let raw = m.fresh_id();
         insert_before(m, r, Inst::new(Op::Bitcast, Some(ty), Some(raw), [value.into()]).at(inst.origin));
         value = raw;
     }
-    let pointer = spot.pointer(m, g, r, ty);
+    let pointer = location.pointer(m, g, r, ty);
     m.replace(r, Inst::new(Op::Store, None, None, [pointer, value].map(Operand::Id)).at(inst.origin));
     Ok(())
 }

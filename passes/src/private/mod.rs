@@ -8,16 +8,16 @@
 //!
 //! - Functions that take or return pointers to private memory, or matrices, are inlined.
 //! - A variable is split into the numbers, pointers and matrices that it is accessed as ([`pieces`]), if every pointer
-//! into it can be followed to a known location ([`pointer_uses`]); each piece is a variable of its own, accessed
-//! directly ([`rewrite`]), and is promoted to a value unless it is a matrix whose elements are accessed. The targets of
-//! pointers in such variables are known then, so the process repeats.
+//!   into it can be followed to a known location ([`pointer_uses`]); each piece is a variable of its own, accessed
+//!   directly ([`rewrite`]), and is promoted to a value unless it is a matrix whose elements are accessed. The targets of
+//!   pointers in such variables are known then, so the process repeats.
 //! - Pointers that only count become numbers ([`counting_pointers`]).
 //! - `OpCopyMemorySized` between such variables and other memory becomes loads and stores.
 //! - No function is marked to be left unoptimized.
 //! - Calls of compilers' library functions that are equivalent to an instruction become that instruction.
 //!
 //! - A variable that can't be split and holds matrices, for example an array of them with a computed index, is accessed
-//! by access chains that begin at the variable itself ([`matrices`]).
+//!   by access chains that begin at the variable itself ([`matrices`]).
 //!
 //! Any other variable that can't be split stays as it is.
 
@@ -50,20 +50,20 @@ pub(crate) const LIBRARY: [(&str, Op); 2] = [
 ];
 
 /// The maximum depth of pointers in variables that point to other variables.
-const ROUNDS: usize = 64;
+const MOST_REPETITIONS: usize = 64;
 
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     if !is_kernel(m) {
         return Ok(());
     }
-    let rounds = if is_physical(m) { ROUNDS } else { 0 };
+    let most = if is_physical(m) { MOST_REPETITIONS } else { 0 };
     let mut g = Globals::new(m);
     in_place_of_calls(m, &mut g)?;
     let layout = Layout::with_matrices(m, Constants::new(m, &Specialization::new()));
     for f in 0..m.functions.len() {
         library(m, f);
-        for _ in 0..rounds {
-            if !round(m, &mut g, &layout, f) {
+        for _ in 0..most {
+            if !split_variables(m, &mut g, &layout, f) {
                 break;
             }
             counting_pointers::run(m, &mut g, f);
@@ -101,21 +101,21 @@ fn be_optimised(m: &mut Module) {
 }
 
 /// Splits the variables of a function that can be split. Returns true if there were any.
-fn round(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize) -> bool {
+fn split_variables(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize) -> bool {
     let mut left = FxHashSet::default();
-    let (walk, cut) = loop {
+    let (walk, pieces) = loop {
         let walk = pointer_uses::walk(m, layout, f, &left);
         if walk.variables.iter().all(|v| left.contains(&v.id)) {
             return false;
         }
-        match pieces::cut(m, layout, &walk, &left) {
-            Ok(cut) => break (walk, cut),
+        match pieces::split(m, layout, &walk, &left) {
+            Ok(pieces) => break (walk, pieces),
             Err(variable) => {
                 left.insert(variable);
             }
         }
     };
-    rewrite::run(m, g, layout, f, &walk, cut);
+    rewrite::run(m, g, layout, f, &walk, pieces);
     let users = Users::new(m);
     let simple = ssa::candidates(m, f, &users, &|_, _| true);
     ssa::promote(m, f, &simple);

@@ -19,11 +19,11 @@ pub(super) type Pieces = BTreeMap<u64, (u64, Id)>;
 const MOST_PARTS: usize = 256;
 
 /// Returns the pieces of each variable, or a variable that can't be split.
-pub(super) fn cut(m: &Module, layout: &Layout, walk: &PointerUses, left: &FxHashSet<Id>) -> Result<Vec<Pieces>, Id> {
+pub(super) fn split(m: &Module, layout: &Layout, walk: &PointerUses, left: &FxHashSet<Id>) -> Result<Vec<Pieces>, Id> {
     let mut apart: FxHashSet<usize> = FxHashSet::default();
     let byte = m.globals_with(Op::TypeInt).find(|r| m.inst(*r).word(0) == Some(8)).and_then(|r| m.inst(r).result);
     loop {
-        let mut cutter = Cutter { m, layout, apart: &apart, pieces: vec![Pieces::new(); walk.variables.len()], byte };
+        let mut cutter = Splitter { m, layout, apart: &apart, pieces: vec![Pieces::new(); walk.variables.len()], byte };
         let Err(variable) = cutter.run(walk) else { return Ok(cutter.pieces) };
         let id = walk.variables[variable].id;
         // Retry with vectors split.
@@ -33,7 +33,7 @@ pub(super) fn cut(m: &Module, layout: &Layout, walk: &PointerUses, left: &FxHash
     }
 }
 
-struct Cutter<'a> {
+struct Splitter<'a> {
     m: &'a Module,
     layout: &'a Layout,
     /// The variables whose vectors are split.
@@ -43,28 +43,28 @@ struct Cutter<'a> {
     byte: Option<Id>,
 }
 
-impl Cutter<'_> {
+impl Splitter<'_> {
     /// Splits all variables. Fails with the index of a variable that can't be split.
     fn run(&mut self, walk: &PointerUses) -> Result<(), usize> {
         // Stores tell the types best.
         let stores = walk.acts.iter().filter(|a| matches!(a.1, Action::Store(..)));
         let loads = walk.acts.iter().filter(|a| matches!(a.1, Action::Load(..)));
         for (_, act) in stores.chain(loads) {
-            let (Action::Store(spot, ty) | Action::Load(spot, ty)) = act else { continue };
-            match spot.element {
+            let (Action::Store(location, ty) | Action::Load(location, ty)) = act else { continue };
+            match location.element {
                 Some(element) => {
-                    self.element_fits(element.matrix, *ty).ok_or(spot.variable)?;
-                    self.add(spot.variable, spot.offset, element.matrix)?;
+                    self.element_fits(element.matrix, *ty).ok_or(location.variable)?;
+                    self.add(location.variable, location.offset, element.matrix)?;
                 }
-                None => self.add(spot.variable, spot.offset, *ty)?,
+                None => self.add(location.variable, location.offset, *ty)?,
             }
         }
         loop {
             let mut changed = false;
             for (_, act) in &walk.acts {
                 let Action::Copy(to, from, bytes) = act else { continue };
-                changed |= self.carry(*to, *from, *bytes)?;
-                changed |= self.carry(*from, *to, *bytes)?;
+                changed |= self.copy_pieces(*to, *from, *bytes)?;
+                changed |= self.copy_pieces(*from, *to, *bytes)?;
             }
             if !changed {
                 break;
@@ -157,7 +157,7 @@ impl Cutter<'_> {
     }
 
     /// Adds the pieces of one end of a copy to the other.
-    fn carry(&mut self, to: End, from: End, bytes: u64) -> Result<bool, usize> {
+    fn copy_pieces(&mut self, to: End, from: End, bytes: u64) -> Result<bool, usize> {
         let End::Variable(source, begin) = from else { return Ok(false) };
         let mut changed = false;
         let inside: Vec<(u64, (u64, Id))> = self.pieces[source]

@@ -65,7 +65,9 @@ pub(super) struct PointerUses {
 pub(super) fn walk(m: &Module, layout: &Layout, f: usize, left: &FxHashSet<Id>) -> PointerUses {
     let mut left = left.clone();
     loop {
-        match (UseFinder { m, layout, left: &left, spots: FxHashMap::default(), walk: PointerUses::default() }).run(f) {
+        match (UseFinder { m, layout, left: &left, locations: FxHashMap::default(), walk: PointerUses::default() })
+            .run(f)
+        {
             Ok(walk) => return walk,
             Err(more) => left.extend(more),
         }
@@ -76,7 +78,7 @@ struct UseFinder<'a> {
     m: &'a Module,
     layout: &'a Layout,
     left: &'a FxHashSet<Id>,
-    spots: FxHashMap<Id, Location>,
+    locations: FxHashMap<Id, Location>,
     walk: PointerUses,
 }
 
@@ -91,16 +93,16 @@ impl UseFinder<'_> {
                 self.variable(r, inst);
                 continue;
             }
-            if !inst.ids().any(|id| self.spots.contains_key(&id)) {
+            if !inst.ids().any(|id| self.locations.contains_key(&id)) {
                 continue;
             }
             // A stored pointer escapes, for now: the variable it is stored to may be promoted.
-            let escapes = inst.stored().filter(|_| inst.op == Op::Store).and_then(|id| self.spots.get(&id));
-            if let Some(spot) = escapes {
-                lost.insert(self.walk.variables[spot.variable].id);
+            let escapes = inst.stored().filter(|_| inst.op == Op::Store).and_then(|id| self.locations.get(&id));
+            if let Some(location) = escapes {
+                lost.insert(self.walk.variables[location.variable].id);
             } else if self.follow(r, inst).is_none() {
-                let used = inst.ids().filter_map(|id| self.spots.get(&id));
-                lost.extend(used.map(|spot| self.walk.variables[spot.variable].id));
+                let used = inst.ids().filter_map(|id| self.locations.get(&id));
+                lost.extend(used.map(|location| self.walk.variables[location.variable].id));
             }
         }
         if lost.is_empty() { Ok(self.walk) } else { Err(lost) }
@@ -114,30 +116,30 @@ impl UseFinder<'_> {
         }
         let variable = self.walk.variables.len();
         self.walk.variables.push(Variable { id, at: r });
-        self.spots.insert(id, Location { variable, offset: 0, element: None });
+        self.locations.insert(id, Location { variable, offset: 0, element: None });
     }
 
     /// Records an instruction that uses a pointer into a variable, if it is supported.
     fn follow(&mut self, r: InstRef, inst: &Inst) -> Option<()> {
         if is_debug(self.m, inst) || is_note(inst.op) {
             for id in inst.ids().collect::<Vec<_>>() {
-                let Some(spot) = self.spots.get(&id) else { continue };
-                self.walk.derived.push((spot.variable, r));
+                let Some(location) = self.locations.get(&id) else { continue };
+                self.walk.derived.push((location.variable, r));
             }
             return Some(());
         }
         let first = inst.id(0)?;
         let volatile = inst.memory_access().contains(MemoryAccess::Volatile);
-        let spot = self.spots.get(&first).copied();
+        let location = self.locations.get(&first).copied();
         match inst.op {
             Op::Load if !volatile => {
                 self.sized(inst.ty?)?;
-                self.walk.acts.push((r, Action::Load(spot?, inst.ty?)));
+                self.walk.acts.push((r, Action::Load(location?, inst.ty?)));
             }
             Op::Store if !volatile => {
                 let ty = self.m.type_of(inst.stored()?)?;
                 self.sized(ty)?;
-                self.walk.acts.push((r, Action::Store(spot?, ty)));
+                self.walk.acts.push((r, Action::Store(location?, ty)));
             }
             Op::CopyMemorySized if !volatile => {
                 self.copy(r, first, inst.copied()?.1, u64::try_from(integer(self.m, inst.id(2)?)?).ok()?)?;
@@ -146,11 +148,11 @@ impl UseFinder<'_> {
                 let ty = pointee(self.m, self.m.type_of(first))?;
                 self.copy(r, first, inst.copied()?.1, self.layout.size(self.m, ty)?.bytes)?;
             }
-            Op::LifetimeStart | Op::LifetimeStop => self.walk.derived.push((spot?.variable, r)),
+            Op::LifetimeStart | Op::LifetimeStop => self.walk.derived.push((location?.variable, r)),
             op if op.derives_pointer() => {
-                let spot = self.derived(inst, spot?)?;
-                self.walk.derived.push((spot.variable, r));
-                self.spots.insert(inst.result?, spot);
+                let location = self.derived(inst, location?)?;
+                self.walk.derived.push((location.variable, r));
+                self.locations.insert(inst.result?, location);
             }
             _ => return None,
         }
@@ -162,9 +164,9 @@ impl UseFinder<'_> {
     }
 
     fn copy(&mut self, r: InstRef, to: Id, from: Id, bytes: u64) -> Option<()> {
-        let end = |id: Id| match self.spots.get(&id) {
+        let end = |id: Id| match self.locations.get(&id) {
             Some(Location { element: Some(_), .. }) => None,
-            Some(spot) => Some(End::Variable(spot.variable, spot.offset)),
+            Some(location) => Some(End::Variable(location.variable, location.offset)),
             None => Some(End::Elsewhere(id)),
         };
         let act = Action::Copy(end(to)?, end(from)?, bytes);
@@ -179,7 +181,8 @@ impl UseFinder<'_> {
             Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
                 let by = integer(self.m, inst.id(1)?)?;
                 let ty = pointee(self.m, self.m.type_of(inst.derived_from()?))?;
-                let base = if by == 0 { base } else { moved(base, by.checked_mul(self.sized(ty)?.try_into().ok()?)?)? };
+                let base =
+                    if by == 0 { base } else { advanced(base, by.checked_mul(self.sized(ty)?.try_into().ok()?)?)? };
                 self.chain(inst, base, 2)
             }
             Op::GenericCastToPtrExplicit if inst.enumerant(1) != Some(StorageClass::Function) => None,
@@ -190,13 +193,13 @@ impl UseFinder<'_> {
     /// Returns the location that the indices of a chain lead to, from operand `first` on.
     fn chain(&self, inst: &Inst, base: Location, first: usize) -> Option<Location> {
         let mut ty = pointee(self.m, self.m.type_of(inst.derived_from()?))?;
-        let mut spot = base;
+        let mut location = base;
         for index in inst.ids_from(first) {
             if matches!(Type::of(self.m, ty)?, Type::CoopMat(_)) {
-                if spot.element.is_some() {
+                if location.element.is_some() {
                     return None;
                 }
-                spot.element = Some(Element { matrix: ty, index });
+                location.element = Some(Element { matrix: ty, index });
                 ty = types::coop_mat(self.m, ty)?.component;
                 continue;
             }
@@ -213,18 +216,18 @@ impl UseFinder<'_> {
                 }
                 _ => return None,
             };
-            spot = if by == 0 { spot } else { moved(spot, by)? };
+            location = if by == 0 { location } else { advanced(location, by)? };
         }
-        Some(spot)
+        Some(location)
     }
 }
 
 /// Returns the location advanced by some bytes.
-fn moved(spot: Location, by: i64) -> Option<Location> {
-    if spot.element.is_some() {
+fn advanced(location: Location, by: i64) -> Option<Location> {
+    if location.element.is_some() {
         return None;
     }
-    Some(Location { offset: spot.offset.checked_add_signed(by)?, ..spot })
+    Some(Location { offset: location.offset.checked_add_signed(by)?, ..location })
 }
 
 /// Returns the pointee of a pointer type.
@@ -251,18 +254,18 @@ fn integer_at(m: &Module, id: Id, depth: u32) -> Option<i64> {
         Op::SConvert | Op::CopyObject => operand(0)?,
         Op::UConvert => {
             let Scalar::Int { width, .. } = types::scalar(m, m.type_of(inst.converted()?)?)? else { return None };
-            cut(operand(0)?, width, false)
+            truncate(operand(0)?, width, false)
         }
         Op::IAdd => operand(0)?.wrapping_add(operand(1)?),
         Op::ISub => operand(0)?.wrapping_sub(operand(1)?),
         Op::IMul => operand(0)?.wrapping_mul(operand(1)?),
         _ => return None,
     };
-    Some(cut(value, width, true))
+    Some(truncate(value, width, true))
 }
 
 /// Truncates a number to its lowest bits, as signed or unsigned.
-fn cut(value: i64, width: u32, signed: bool) -> i64 {
+fn truncate(value: i64, width: u32, signed: bool) -> i64 {
     let up = 64u32.saturating_sub(width);
     if signed { value << up >> up } else { ((value as u64) << up >> up) as i64 }
 }

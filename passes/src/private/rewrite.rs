@@ -30,12 +30,12 @@ struct Rewrite<'a> {
     at: InstRef,
 }
 
-pub(super) fn run(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize, walk: &PointerUses, cut: Vec<Pieces>) {
+pub(super) fn run(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize, walk: &PointerUses, split: Vec<Pieces>) {
     let made = |m: &mut Module, g: &mut Globals, pieces: Pieces| -> BTreeMap<u64, Piece> {
         let piece = |(offset, (bytes, ty))| (offset, Piece { variable: ssa::variable(m, g, f, ty), bytes, ty });
         pieces.into_iter().map(piece).collect()
     };
-    let pieces: Vec<_> = cut.into_iter().map(|pieces| made(m, g, pieces)).collect();
+    let pieces: Vec<_> = split.into_iter().map(|pieces| made(m, g, pieces)).collect();
     let mut gone: FxHashSet<InstRef> = walk.variables.iter().map(|v| v.at).collect();
     gone.extend(walk.derived.iter().map(|(_, r)| *r));
     let mut loaded: FxHashMap<Id, Id> = FxHashMap::default();
@@ -46,7 +46,7 @@ pub(super) fn run(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize, wa
     }
     let results: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).collect();
     ssa::remove_insts(m, f, &gone);
-    ssa::forget_notes(m, &results);
+    ssa::remove_annotations(m, &results);
     ssa::replace_in(m, f, &loaded);
 }
 
@@ -54,10 +54,10 @@ impl Rewrite<'_> {
     /// Performs an access on the pieces. Returns the value of a load.
     fn act(&mut self, act: Action) -> Option<Id> {
         match act {
-            Action::Load(spot, ty) => return Some(self.load(spot, ty)),
-            Action::Store(spot, ty) => {
+            Action::Load(location, ty) => return Some(self.load(location, ty)),
+            Action::Store(location, ty) => {
                 let value = self.m.inst(self.at).stored()?;
-                self.store(spot, ty, value);
+                self.store(location, ty, value);
             }
             Action::Copy(to, from, bytes) => self.copy(to, from, bytes),
         }
@@ -82,18 +82,18 @@ impl Rewrite<'_> {
     }
 
     /// Makes the pointer to an element of a matrix. Returns it with the component type.
-    fn element(&mut self, spot: Location, element: Element) -> Option<(Id, Id)> {
-        let piece = *self.pieces[spot.variable].get(&spot.offset)?;
+    fn element(&mut self, location: Location, element: Element) -> Option<(Id, Id)> {
+        let piece = *self.pieces[location.variable].get(&location.offset)?;
         let component = types::coop_mat(self.m, element.matrix)?.component;
         let pointer = self.g.pointer(self.m, StorageClass::Function, component);
         Some((self.ids(Op::AccessChain, pointer, &[piece.variable, element.index]), component))
     }
 
-    fn load(&mut self, spot: Location, ty: Id) -> Id {
-        let Some(element) = spot.element else { return self.load_at(spot.variable, spot.offset, ty) };
-        let Some((pointer, component)) = self.element(spot, element) else { return ssa::undef(self.m, ty) };
+    fn load(&mut self, location: Location, ty: Id) -> Id {
+        let Some(element) = location.element else { return self.load_at(location.variable, location.offset, ty) };
+        let Some((pointer, component)) = self.element(location, element) else { return ssa::undef(self.m, ty) };
         let value = self.ids(Op::Load, component, &[pointer]);
-        self.seen_as(value, component, ty)
+        self.reinterpreted(value, component, ty)
     }
 
     fn load_at(&mut self, variable: usize, offset: u64, ty: Id) -> Id {
@@ -102,17 +102,19 @@ impl Rewrite<'_> {
             self.pieces[variable].get(&offset).copied().filter(|p| p.bytes == bytes && self.is_leaf(ty))
         {
             let value = self.ids(Op::Load, piece.ty, &[piece.variable]);
-            return self.seen_as(value, piece.ty, ty);
+            return self.reinterpreted(value, piece.ty, ty);
         }
         let parts = self.parts(ty);
         let values: Vec<Id> = parts.into_iter().map(|(part, at)| self.load_at(variable, offset + at, part)).collect();
         self.ids(Op::CompositeConstruct, ty, &values)
     }
 
-    fn store(&mut self, spot: Location, ty: Id, value: Id) {
-        let Some(element) = spot.element else { return self.store_at(spot.variable, spot.offset, ty, value) };
-        let Some((pointer, component)) = self.element(spot, element) else { return };
-        let value = self.seen_as(value, ty, component);
+    fn store(&mut self, location: Location, ty: Id, value: Id) {
+        let Some(element) = location.element else {
+            return self.store_at(location.variable, location.offset, ty, value);
+        };
+        let Some((pointer, component)) = self.element(location, element) else { return };
+        let value = self.reinterpreted(value, ty, component);
         self.put(pointer, value, &[]);
     }
 
@@ -121,7 +123,7 @@ impl Rewrite<'_> {
         if let Some(piece) =
             self.pieces[variable].get(&offset).copied().filter(|p| p.bytes == bytes && self.is_leaf(ty))
         {
-            let value = self.seen_as(value, ty, piece.ty);
+            let value = self.reinterpreted(value, ty, piece.ty);
             self.put(piece.variable, value, &[]);
             return;
         }
@@ -214,7 +216,7 @@ impl Rewrite<'_> {
     }
 
     /// Reinterprets a value as another type.
-    fn seen_as(&mut self, value: Id, from: Id, to: Id) -> Id {
+    fn reinterpreted(&mut self, value: Id, from: Id, to: Id) -> Id {
         if from == to {
             return value;
         }
@@ -230,20 +232,20 @@ impl Rewrite<'_> {
                 let Some(Type::Pointer { pointee, .. }) = Type::of(self.m, from) else { return value };
                 let between = self.g.pointer(self.m, generic, pointee);
                 let cast = self.ids(Op::PtrCastToGeneric, between, &[value]);
-                self.seen_as(cast, between, to)
+                self.reinterpreted(cast, between, to)
             }
             (Some(a), Some(b)) if a == generic => {
                 let Some(Type::Pointer { pointee, .. }) = Type::of(self.m, from) else { return value };
                 let between = self.g.pointer(self.m, b, pointee);
                 let cast = self.ids(Op::GenericCastToPtr, between, &[value]);
-                self.seen_as(cast, between, to)
+                self.reinterpreted(cast, between, to)
             }
             (Some(_), _) => {
                 let number = self.ids(Op::ConvertPtrToU, word, &[value]);
-                self.seen_as(number, word, to)
+                self.reinterpreted(number, word, to)
             }
             (None, Some(_)) => {
-                let number = self.seen_as(value, from, word);
+                let number = self.reinterpreted(value, from, word);
                 self.ids(Op::ConvertUToPtr, to, &[number])
             }
             (None, None) => self.ids(Op::Bitcast, to, &[value]),

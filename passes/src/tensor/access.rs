@@ -11,7 +11,7 @@
 //!     // got.value, but where got.keep holds the element stays what it was (the Object operand's)
 //! });
 //! // a call of the function has the operands access.args ++ yours
-//! tensors.finish(m);                                     // when every access is realised
+//! tensors.finish(m);                                     // when every access is emitted
 //! ```
 //!
 //! `row` and `col` must be inside the matrix: nothing here handles padding. A run is `count` adjacent elements, a power
@@ -22,14 +22,14 @@
 
 use super::base_address::BaseAddress;
 use super::byte_address::{Views, aliased_parameter};
-use super::decode::{Clones, Decode, Maker};
+use super::decode::{Clones, Decode, DecoderBuilder};
 use super::divisibility::align;
-use super::emit::{Begun, Visit};
+use super::emit::{Endpoint, Visit};
 use super::index_math::{IndexMath, Num, Step};
 use super::layout_chain::{LayoutType, TensorType, ViewType, chain, layout};
-use super::locate::{Location, Rules};
+use super::locate::{AccessProperties, Location, Rules};
 use super::memory::Memory;
-use super::vectorized::Wide;
+use super::vectorized::WideMemory;
 use crate::builtins::add_to_interfaces;
 use crate::matrix::arena::Elem;
 use crate::{Options, Refusal, Semantics, ssa};
@@ -90,7 +90,7 @@ pub(crate) struct Access {
 /// The source or destination of elements.
 #[derive(Clone, Debug)]
 enum Source {
-    Memory(Box<Memory>, Option<Box<Wide>>),
+    Memory(Box<Memory>, Option<Box<WideMemory>>),
     Decode(Box<Decode>),
 }
 
@@ -147,7 +147,7 @@ impl Arg {
     }
 
     /// Returns a stand-in for use without code: equal arguments are equal numbers.
-    fn dry(self) -> Num {
+    fn without_code(self) -> Num {
         let number = |n: u32| Id::new(n).unwrap_or_else(|| unreachable!("more than 0"));
         match self {
             Arg::Known(v) => Num::known(v),
@@ -228,14 +228,14 @@ impl Tensors {
         let source = match operands.decode {
             None => {
                 let near = far.is_none();
-                let mut units = || Wide::new(m, g, known, &mut self.views, what, &mut list);
+                let mut units = || WideMemory::new(m, g, known, &mut self.views, what, &mut list);
                 let wide = if near { units() } else { None };
                 let memory = Memory::new(m, known, &mut self.views, r, (what, store), &mut list)?;
                 Source::Memory(Box::new(memory), wide.map(Box::new))
             }
             Some(_) if store => return Err(malformed("a store has no decode function")),
             Some(function) => {
-                let mut maker = Maker {
+                let mut maker = DecoderBuilder {
                     m,
                     g,
                     constants: &self.constants,
@@ -278,7 +278,7 @@ impl Tensors {
             source,
         };
         access.check()?;
-        let rules = access.rules(&mut IndexMath::dry(1), &Arg::dry);
+        let rules = access.rules(&mut IndexMath::without_code(1), &Arg::without_code);
         access.clips = rules.clips();
         let contiguous = |down| access.probe(2, down, false).is_some_and(|s| s.linear.step == Step::One);
         access.runs_down = !contiguous(false) && contiguous(true);
@@ -294,7 +294,7 @@ impl Tensors {
             results.extend(gone.iter().filter_map(|r| m.inst(*r).result));
             ssa::remove_insts(m, f, &gone);
         }
-        ssa::forget_notes(m, &results);
+        ssa::remove_annotations(m, &results);
         let views = self.views.finish(m, &self.decorations);
         if m.header.version_pair() >= (1, 4) {
             add_to_interfaces(m, &views);
@@ -407,19 +407,22 @@ impl Access {
         let view_parts = self.view_parts.iter().map(|a| num(*a)).collect();
         Rules::new(
             c,
-            self.layout,
-            self.view.clone(),
-            (self.rows, self.cols),
-            self.store,
-            self.semantics,
-            (parts, view_parts),
-            self.plain_strides,
-            self.far.map(|(d, _)| d),
+            AccessProperties {
+                layout: self.layout,
+                view: self.view.clone(),
+                shape: (self.rows, self.cols),
+                store: self.store,
+                semantics: self.semantics,
+                parts,
+                view_parts,
+                plain_strides: self.plain_strides,
+                far: self.far.map(|(d, _)| d),
+            },
         )
     }
 
-    pub(super) fn dry_rules(&self) -> Rules {
-        self.rules(&mut IndexMath::dry(1), &Arg::dry)
+    pub(super) fn rules_without_code(&self) -> Rules {
+        self.rules(&mut IndexMath::without_code(1), &Arg::without_code)
     }
 
     /// Returns true if coordinates outside the tensor are clamped or filled.
@@ -443,8 +446,8 @@ impl Access {
     /// Returns the location of a run of `count` elements, if its elements can be located at once; with `aligned`,
     /// assuming that all offsets are multiples of `count`.
     pub(super) fn probe(&self, count: u32, down: bool, aligned: bool) -> Option<Location> {
-        let c = &mut IndexMath::dry(count);
-        let mut rules = self.rules(c, &Arg::dry);
+        let c = &mut IndexMath::without_code(count);
+        let mut rules = self.rules(c, &Arg::without_code);
         if aligned {
             let all = 0..self.layout.rank;
             rules = rules.assuming(count, all);
@@ -453,8 +456,8 @@ impl Access {
         let mut at = [Num::value(some(0), 1), Num::value(some(1), 1)];
         let moving = &mut at[usize::from(!down)];
         (moving.step, moving.align) = (Step::One, count);
-        let spot = rules.locate(c, at[0], at[1]);
-        spot.is_run().then_some(spot)
+        let location = rules.locate(c, at[0], at[1]);
+        location.is_run().then_some(location)
     }
 
     /// Begins the code in a function whose parameters from `first` on are [`Access::args`].
@@ -476,9 +479,9 @@ impl Access {
         let rules = self.rules(&mut IndexMath::new(b, 1), &num);
         let source = match &self.source {
             Source::Memory(memory, wide) => {
-                Begun::Memory(Box::new(memory.begin(b, values)), wide.as_ref().map(|w| Box::new(w.begin(b, values))))
+                Endpoint::Memory(Box::new(memory.begin(b, values)), wide.as_ref().map(|w| Box::new(w.begin(b, values))))
             }
-            Source::Decode(decode) => Begun::Decode(Box::new(decode.begin(b, values))),
+            Source::Decode(decode) => Endpoint::Decode(Box::new(decode.begin(b, values))),
         };
         let rank = self.layout.rank;
         let fill = rules.fills().then(|| {
@@ -524,7 +527,7 @@ fn fill_value(b: &mut FunctionBuilder<'_>, elem: Elem, bits: Num) -> Id {
 }
 
 /// Makes a number that is the same for all elements.
-pub(super) fn still(at: Index) -> Num {
+pub(super) fn invariant(at: Index) -> Num {
     match at {
         Index::Const(v) => Num::known(v),
         Index::Value(id) => Num::value(id, 1),

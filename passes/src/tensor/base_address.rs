@@ -38,7 +38,7 @@ pub(super) fn promised(operands: &[Operand], element: u32) -> u32 {
 }
 
 /// Returns true if a pointer is known not to be a multiple of so many bytes, a power of two.
-pub(crate) fn points_beside(
+pub(crate) fn is_misaligned_pointer(
     m: &Module,
     (constants, decorations): (&Constants, &Decorations),
     pointer: Id,

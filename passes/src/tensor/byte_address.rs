@@ -286,12 +286,12 @@ pub(super) struct Buffer {
 #[derive(Default, Debug)]
 pub(crate) struct Views {
     by_unit: FxHashMap<(Id, Id), Id>,
-    made: Vec<Made>,
+    made: Vec<BufferView>,
 }
 
 /// A view, its original variable, and its unit.
 #[derive(Clone, Copy, Debug)]
-struct Made {
+struct BufferView {
     view: Id,
     variable: Id,
     unit: Id,
@@ -357,7 +357,7 @@ impl Views {
             decorate(m, id, Decoration::NonWritable, &[]);
         }
         self.by_unit.insert((variable, unit), id);
-        self.made.push(Made { view: id, variable, unit, bytes });
+        self.made.push(BufferView { view: id, variable, unit, bytes });
         id
     }
 
@@ -367,7 +367,8 @@ impl Views {
         for r in m.functions.iter().flat_map(Function::insts) {
             used.extend(m.inst(r).ids());
         }
-        let (kept, dropped): (Vec<Made>, Vec<Made>) = self.made.drain(..).partition(|v| used.contains(&v.view));
+        let (kept, dropped): (Vec<BufferView>, Vec<BufferView>) =
+            self.made.drain(..).partition(|v| used.contains(&v.view));
         let dropped: FxHashSet<Id> = dropped.into_iter().map(|v| v.view).collect();
         coop_ir::rewrite::remove_globals(m, |m, r| {
             let i = m.inst(r);

@@ -73,12 +73,12 @@ enum Descriptor {
 /// The copies of decode functions, by key.
 #[derive(Default, Debug)]
 pub(super) struct Clones {
-    by_key: FxHashMap<CloneKey, Copied>,
+    by_key: FxHashMap<CloneKey, DecodeClone>,
 }
 
 /// A copy of a decode function.
 #[derive(Clone, Copy, Debug)]
-struct Copied {
+struct DecodeClone {
     function: Id,
     /// True if it reads the block at all.
     used: bool,
@@ -97,7 +97,7 @@ struct CloneKey {
 }
 
 /// The state for making a decoder.
-pub(super) struct Maker<'a> {
+pub(super) struct DecoderBuilder<'a> {
     pub(super) m: &'a mut Module,
     pub(super) g: &'a mut Globals,
     pub(super) constants: &'a Constants,
@@ -116,7 +116,7 @@ struct Signature {
     arrays: [Id; 2],
 }
 
-impl Maker<'_> {
+impl DecoderBuilder<'_> {
     /// Makes the decoder of a load from its functions, the pointer it loads from, and the arguments that the code takes
     /// so far.
     pub(super) fn decode(
@@ -230,7 +230,7 @@ impl Maker<'_> {
         };
         let key = CloneKey { function, variable, descriptor: fixed, step, base: (!exact).then_some(base_align) };
         let passed = matches!(descriptor, Some(Descriptor::Param(_)));
-        let Copied { function: clone, used, narrow } = self.copied(&key, passed)?;
+        let DecodeClone { function: clone, used, narrow } = self.copied(&key, passed)?;
         let from = match (used, exact) {
             (false, _) => From::Nothing,
             (true, true) => {
@@ -248,7 +248,7 @@ impl Maker<'_> {
     }
 
     /// Returns the copy for a key, made on first use.
-    fn copied(&mut self, key: &CloneKey, descriptor: bool) -> Result<Copied, Refusal> {
+    fn copied(&mut self, key: &CloneKey, descriptor: bool) -> Result<DecodeClone, Refusal> {
         if let Some(known) = self.clones.by_key.get(key) {
             return Ok(*known);
         }
@@ -262,7 +262,7 @@ impl Maker<'_> {
     }
 
     /// Makes a copy of a decode function that reads a binding.
-    fn clone(&mut self, key: &CloneKey, descriptor: bool) -> Result<Copied, Refusal> {
+    fn clone(&mut self, key: &CloneKey, descriptor: bool) -> Result<DecodeClone, Refusal> {
         let f = self.function(key.function).ok_or_else(|| self.malformed("the decode function has no body"))?;
         splice::duplicate(self.m, f, "_of_binding");
         let f = self.m.functions.len() - 1;
@@ -322,8 +322,8 @@ impl Maker<'_> {
         self.rewrite(&mut function, old, &address, buffer, &mut gone)?;
         self.m.forget(pointer);
         self.m.functions.push(function);
-        ssa::forget_notes(self.m, &gone);
-        Ok(Copied { function: id, used, narrow })
+        ssa::remove_annotations(self.m, &gone);
+        Ok(DecodeClone { function: id, used, narrow })
     }
 
     /// Inlines the functions that receive such pointers.
@@ -347,8 +347,8 @@ impl Maker<'_> {
             }
         }
         splice::calls(self.m, &[f], &chosen).map_err(|unfit| match unfit {
-            splice::Unfit::Recursion => self.refuse("a decode function calls itself".to_owned()),
-            splice::Unfit::TooLarge => unfit.refusal(self.m, f),
+            splice::NotInlinable::Recursion => self.refuse("a decode function calls itself".to_owned()),
+            splice::NotInlinable::TooLarge => unfit.refusal(self.m, f),
         })
     }
 

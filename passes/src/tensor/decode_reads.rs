@@ -32,7 +32,7 @@ pub(super) fn reads(
 ) -> Reads {
     let every = power(step).min(QUAD);
     let cfg = Cfg::new(m, function);
-    let likely = likely(m, constants, function, &cfg);
+    let likely = reachable_by_default(m, constants, function, &cfg);
     // For each basic block, the largest alignment that a load in it promises.
     let mut own = vec![None; function.blocks.len()];
     let mut widest_read = 1;
@@ -47,12 +47,12 @@ pub(super) fn reads(
             }
         }
     }
-    Reads { promised: on_every_way(&cfg, own).unwrap_or(1), widest: widest_read }
+    Reads { promised: on_every_path(&cfg, own).unwrap_or(1), widest: widest_read }
 }
 
 /// Returns what all paths through a function that read anything promise, given the promise of each basic block. `None`:
 /// none reads.
-fn on_every_way(cfg: &Cfg, own: Vec<Option<u32>>) -> Option<u32> {
+fn on_every_path(cfg: &Cfg, own: Vec<Option<u32>>) -> Option<u32> {
     let mut from = vec![None; own.len()];
     // A back edge leads to a block not yet visited: it promises nothing more.
     for n in cfg.rpo().iter().rev().copied() {
@@ -66,7 +66,7 @@ fn on_every_way(cfg: &Cfg, own: Vec<Option<u32>>) -> Option<u32> {
 }
 
 /// Returns the blocks of a function that are reachable when specialization constants have their default values.
-fn likely(m: &Module, constants: &Constants, function: &Function, cfg: &Cfg) -> FxHashSet<usize> {
+fn reachable_by_default(m: &Module, constants: &Constants, function: &Function, cfg: &Cfg) -> FxHashSet<usize> {
     let only = |n: usize| {
         let end = m.inst(function.blocks[n].terminator()?);
         let value = constants.get(end.branch_condition()?).value()?;

@@ -7,7 +7,7 @@
 use super::access::Access;
 use super::base_address::BaseAddress;
 use super::byte_address::{Address, Term};
-use super::emit::{Begun, Visit};
+use super::emit::{Endpoint, Visit};
 use super::index_math::{IndexMath, Num};
 use super::layout_chain::layout;
 use super::locate::{Axis, Rules};
@@ -34,7 +34,7 @@ impl Access {
     /// Returns `Some` if the access is plain, provided that the conditions to test hold: whether columns are
     /// contiguous.
     pub(crate) fn plain(&self) -> Option<bool> {
-        let rules = self.dry_rules();
+        let rules = self.rules_without_code();
         if self.clips || matches!(self.origin, BaseAddress::Unknown) || self.decodes() || !self.reaches_units() {
             return None;
         }
@@ -45,7 +45,7 @@ impl Access {
 
 /// Returns whether columns (not rows) are contiguous; `None` if neither are.
 fn orientation(rules: &Rules, axes: &[Axis]) -> Option<bool> {
-    let c = &mut IndexMath::dry(1);
+    let c = &mut IndexMath::without_code(1);
     let [rows, cols] = strides(c, rules, axes);
     match (rows.constant(), cols.constant()) {
         (_, Some(1)) => Some(false),
@@ -78,15 +78,15 @@ impl Visit {
         let col_major = self.access.plain()?;
         let rules = &self.rules;
         let axes = rules.axes()?;
-        let Begun::Memory(root, _) = &self.source else { return None };
+        let Endpoint::Memory(root, _) = &self.source else { return None };
         let c = &mut IndexMath::new(b, 1);
         let [row_step, col_step] = strides(c, rules, &axes);
         let step = if col_major { col_step } else { row_step };
         let (mut linear, mut unless) = (Num::known(0), None);
         for (d, axis) in axes.iter().enumerate() {
             let (from, extent, all) = match axis {
-                Axis::Row => (access::still(row), rows, rules.rows),
-                Axis::Col => (access::still(col), cols, rules.cols),
+                Axis::Row => (access::invariant(row), rows, rules.rows),
+                Axis::Col => (access::invariant(col), cols, rules.cols),
                 Axis::Known(v) => (Num::known(*v), 1, 1),
             };
             let (offset, stride) = (rules.part(layout::OFFSET, d), rules.part(layout::STRIDE, d));

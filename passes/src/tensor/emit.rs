@@ -4,7 +4,7 @@
 //! its alignment allows; a run in a block of quantized numbers is decoded by the vector function. Other runs, or those
 //! that fail the test at run time, go element by element.
 
-use super::access::{Access, Loaded, still};
+use super::access::{Access, Loaded, invariant};
 use super::decode::Decoder;
 use super::index_math::{IndexMath, Num, Step};
 use super::layout_chain::layout;
@@ -17,7 +17,7 @@ use coop_ir::spv::StorageClass;
 use coop_ir::{Id, Op, Operand};
 
 /// The source or destination of elements, in the generated function.
-pub(super) enum Begun {
+pub(super) enum Endpoint {
     /// Memory, by its declared type and in units.
     Memory(Box<Root>, Option<Box<WideRoot>>),
     /// A decode function.
@@ -28,7 +28,7 @@ pub(super) enum Begun {
 pub(crate) struct Visit {
     pub(super) access: Access,
     pub(super) rules: Rules,
-    pub(super) source: Begun,
+    pub(super) source: Endpoint,
     /// The values of the access's arguments.
     pub(super) values: Vec<Id>,
     fill: Option<Id>,
@@ -45,16 +45,16 @@ struct Planned {
     aligned: Vec<usize>,
 }
 
-/// The way to move a whole run.
+/// The method that moves a whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Plan {
     /// All elements are the same.
     Same,
-    /// They are adjacent in memory.
+    /// The elements are adjacent in memory.
     Follow,
-    /// They are decoded one by one.
+    /// The elements are decoded one by one.
     Decode,
-    /// They are decoded so many at once.
+    /// So many elements are decoded at once.
     DecodeVector(u32),
 }
 
@@ -67,7 +67,7 @@ impl Visit {
     pub(super) fn new(
         access: Access,
         (rules, values): (Rules, &[Id]),
-        source: Begun,
+        source: Endpoint,
         fill: Option<Id>,
         far: Option<Id>,
     ) -> Visit {
@@ -75,8 +75,8 @@ impl Visit {
     }
 
     /// Returns the 64-bit offset, in elements, that the 64-bit stride adds to `linear`.
-    fn far(&self, b: &mut FunctionBuilder<'_>, spot: &Location) -> Option<Id> {
-        let (stride, line) = (self.far?, spot.line?);
+    fn far(&self, b: &mut FunctionBuilder<'_>, location: &Location) -> Option<Id> {
+        let (stride, line) = (self.far?, location.line?);
         Some(lines_of(b, line, stride))
     }
 
@@ -86,29 +86,29 @@ impl Visit {
     }
 
     fn load_one(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Loaded {
-        let spot = self.rules.locate(&mut IndexMath::new(b, 1), still(row), still(col));
+        let location = self.rules.locate(&mut IndexMath::new(b, 1), invariant(row), invariant(col));
         let elem = self.access.elem.ty;
-        let no = IndexMath::new(b, 1).or(spot.clipped, spot.outside);
-        let Some(no) = no else { return Loaded { value: self.fetch(b, &spot), keep: None } };
+        let no = IndexMath::new(b, 1).or(location.clipped, location.outside);
+        let Some(no) = no else { return Loaded { value: self.fetch(b, &location), keep: None } };
         let other = match self.fill {
             Some(fill) => fill,
             None => b.globals.null(b.module, elem),
         };
-        let values = b.choose(no, &[elem], &mut |_| vec![other], &mut |b| vec![self.fetch(b, &spot)]);
-        Loaded { value: values[0], keep: spot.clipped }
+        let values = b.choose(no, &[elem], &mut |_| vec![other], &mut |b| vec![self.fetch(b, &location)]);
+        Loaded { value: values[0], keep: location.clipped }
     }
 
     /// Loads the element at a location in the tensor.
-    fn fetch(&self, b: &mut FunctionBuilder<'_>, spot: &Location) -> Id {
+    fn fetch(&self, b: &mut FunctionBuilder<'_>, location: &Location) -> Id {
         match &self.source {
-            Begun::Memory(root, _) => {
-                let far = self.far(b, spot);
-                root.load(b, spot.linear, far)
+            Endpoint::Memory(root, _) => {
+                let far = self.far(b, location);
+                root.load(b, location.linear, far)
             }
-            Begun::Decode(decoder) => {
-                let far = self.far(b, spot);
-                let (block, within) = coordinates(b, spot, 0);
-                decoder.one(b, spot.linear, far, (&block, &within))
+            Endpoint::Decode(decoder) => {
+                let far = self.far(b, location);
+                let (block, within) = coordinates(b, location, 0);
+                decoder.one(b, location.linear, far, (&block, &within))
             }
         }
     }
@@ -116,18 +116,18 @@ impl Visit {
     /// Loads a run of `count` elements.
     pub(crate) fn load_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Vec<Loaded> {
         let Some(Planned { plan, aligned }) = self.plan(count) else { return self.one_by_one(b, row, col, count) };
-        let spot = self.whole(b, (row, col), count, &aligned);
+        let location = self.whole(b, (row, col), count, &aligned);
         let unit = self.unit(plan, count);
-        let no = self.unless(b, &spot, unit, &aligned, count);
+        let no = self.unless(b, &location, unit, &aligned, count);
         let this = &*self;
         let elem = self.access.elem.ty;
         let Some(no) = no else {
-            let values = this.fetch_run(b, &spot, plan, count, unit);
+            let values = this.fetch_run(b, &location, plan, count, unit);
             return values.into_iter().map(|value| Loaded { value, keep: None }).collect();
         };
         let bool_type = b.globals.bool(b.module);
         let mut types = vec![elem; count as usize];
-        let keeps = spot.clipped.is_some();
+        let keeps = location.clipped.is_some();
         if keeps {
             types.extend(vec![bool_type; count as usize]);
         }
@@ -141,7 +141,7 @@ impl Visit {
                 each.iter().map(|l| l.value).chain(keeps).collect()
             },
             &mut |b| {
-                let values = this.fetch_run(b, &spot, plan, count, unit);
+                let values = this.fetch_run(b, &location, plan, count, unit);
                 values
                     .into_iter()
                     .chain(never.into_iter().cycle().take(if keeps { count as usize } else { 0 }))
@@ -160,7 +160,7 @@ impl Visit {
         count: u32,
         aligned: &[usize],
     ) -> Location {
-        let mut place = [still(row), still(col)];
+        let mut place = [invariant(row), invariant(col)];
         let moving = &mut place[usize::from(!self.access.runs_down)];
         // Facts about the first element say little about the last.
         (moving.step, moving.align, moving.below) = (Step::One, count.max(moving.align), None);
@@ -175,7 +175,7 @@ impl Visit {
     /// Returns the unit in which a run is moved.
     fn unit(&self, plan: Plan, count: u32) -> Option<u32> {
         match &self.source {
-            Begun::Memory(_, Some(wide)) if plan == Plan::Follow => wide.unit(count),
+            Endpoint::Memory(_, Some(wide)) if plan == Plan::Follow => wide.unit(count),
             _ => None,
         }
     }
@@ -184,17 +184,17 @@ impl Visit {
     fn unless(
         &self,
         b: &mut FunctionBuilder<'_>,
-        spot: &Location,
+        location: &Location,
         unit: Option<u32>,
         aligned: &[usize],
         count: u32,
     ) -> Option<Id> {
         let misaligned = match (&self.source, unit) {
-            (Begun::Memory(_, Some(wide)), Some(unit)) => wide.misaligned(b, spot.linear, unit),
+            (Endpoint::Memory(_, Some(wide)), Some(unit)) => wide.misaligned(b, location.linear, unit),
             _ => None,
         };
         let c = &mut IndexMath::new(b, 1);
-        let mut out = c.or(spot.clipped, spot.outside);
+        let mut out = c.or(location.clipped, location.outside);
         for d in aligned {
             let (_, rest) = c.div_rem(self.rules.part(layout::OFFSET, *d), Num::known(count));
             out = match c.compare(Op::INotEqual, rest, Num::known(0)) {
@@ -209,33 +209,33 @@ impl Visit {
     fn fetch_run(
         &self,
         b: &mut FunctionBuilder<'_>,
-        spot: &Location,
+        location: &Location,
         plan: Plan,
         count: u32,
         unit: Option<u32>,
     ) -> Vec<Id> {
-        let far = self.far(b, spot);
+        let far = self.far(b, location);
         match (&self.source, plan) {
-            (Begun::Memory(root, _), Plan::Same) => vec![root.load(b, spot.linear, far); count as usize],
-            (Begun::Memory(_, Some(wide)), _) if unit.is_some() => {
-                wide.load(b, spot.linear, count, unit.unwrap_or_default())
+            (Endpoint::Memory(root, _), Plan::Same) => vec![root.load(b, location.linear, far); count as usize],
+            (Endpoint::Memory(_, Some(wide)), _) if unit.is_some() => {
+                wide.load(b, location.linear, count, unit.unwrap_or_default())
             }
-            (Begun::Memory(root, _), _) => (0..count)
+            (Endpoint::Memory(root, _), _) => (0..count)
                 .map(|j| {
-                    let linear = at(&mut IndexMath::new(b, 1), spot.linear, j);
+                    let linear = at(&mut IndexMath::new(b, 1), location.linear, j);
                     root.load(b, linear, far)
                 })
                 .collect(),
-            (Begun::Decode(decoder), Plan::DecodeVector(lanes)) => (0..count / lanes)
+            (Endpoint::Decode(decoder), Plan::DecodeVector(lanes)) => (0..count / lanes)
                 .flat_map(|j| {
-                    let (block, within) = coordinates(b, spot, j * lanes);
-                    decoder.several(b, spot.linear, far, (&block, &within))
+                    let (block, within) = coordinates(b, location, j * lanes);
+                    decoder.several(b, location.linear, far, (&block, &within))
                 })
                 .collect(),
-            (Begun::Decode(decoder), _) => (0..count)
+            (Endpoint::Decode(decoder), _) => (0..count)
                 .map(|j| {
-                    let linear = at(&mut IndexMath::new(b, 1), spot.linear, j);
-                    let (block, within) = coordinates(b, spot, j);
+                    let linear = at(&mut IndexMath::new(b, 1), location.linear, j);
+                    let (block, within) = coordinates(b, location, j);
                     decoder.one(b, linear, far, (&block, &within))
                 })
                 .collect(),
@@ -251,8 +251,8 @@ impl Visit {
             return known.clone();
         }
         let down = self.access.runs_down;
-        let plan = self.access.probe(count, down, false).map(|spot| self.plan_for(&spot, count));
-        let vector = matches!(&self.source, Begun::Decode(d) if d.lanes().is_some_and(|l| l <= count));
+        let plan = self.access.probe(count, down, false).map(|location| self.plan_for(&location, count));
+        let vector = matches!(&self.source, Endpoint::Decode(d) if d.lanes().is_some_and(|l| l <= count));
         let planned = match plan {
             Some(plan) if plan != Plan::Decode || !vector => Some(Planned { plan, aligned: Vec::new() }),
             // Blocks may begin at any element as far as one can prove, but hardly ever do.
@@ -264,28 +264,28 @@ impl Visit {
 
     /// Returns the plan for the case that the offsets of moving coordinates are multiples of `count`.
     fn plan_aligned(&self, count: u32) -> Option<Planned> {
-        let spot = self.access.probe(count, self.access.runs_down, true)?;
+        let location = self.access.probe(count, self.access.runs_down, true)?;
         let moves = |n: &Num| n.step == Step::One;
         let offset = |d: &usize| self.rules.part(layout::OFFSET, *d);
-        let aligned: Vec<usize> = (0..spot.coordinates.len())
-            .filter(|d| moves(&spot.coordinates[*d].block) || moves(&spot.coordinates[*d].within))
+        let aligned: Vec<usize> = (0..location.coordinates.len())
+            .filter(|d| moves(&location.coordinates[*d].block) || moves(&location.coordinates[*d].within))
             .filter(|d| offset(d).align < count)
             .collect();
         if aligned.iter().any(|d| offset(d).constant().is_some()) {
             return None;
         }
-        Some(Planned { plan: self.plan_for(&spot, count), aligned })
+        Some(Planned { plan: self.plan_for(&location, count), aligned })
     }
 
-    fn plan_for(&self, spot: &Location, count: u32) -> Plan {
-        let Begun::Decode(decoder) = &self.source else {
-            return if spot.linear.step == Step::One { Plan::Follow } else { Plan::Same };
+    fn plan_for(&self, location: &Location, count: u32) -> Plan {
+        let Endpoint::Decode(decoder) = &self.source else {
+            return if location.linear.step == Step::One { Plan::Follow } else { Plan::Same };
         };
         let moves = |n: &Num| n.step == Step::One;
-        let in_block = spot.coordinates.last().filter(|c| moves(&c.within)).map(|c| c.within.align);
-        let others = spot.coordinates.iter().rev().skip(1).any(|c| moves(&c.within) || moves(&c.block));
+        let in_block = location.coordinates.last().filter(|c| moves(&c.within)).map(|c| c.within.align);
+        let others = location.coordinates.iter().rev().skip(1).any(|c| moves(&c.within) || moves(&c.block));
         let lanes = decoder.lanes().filter(|l| *l <= count && in_block.is_some_and(|align| align >= *l));
-        match lanes.filter(|_| !others && spot.linear.step == Step::Still) {
+        match lanes.filter(|_| !others && location.linear.step == Step::Still) {
             Some(lanes) => Plan::DecodeVector(lanes),
             None => Plan::Decode,
         }
@@ -328,19 +328,19 @@ impl Visit {
     }
 
     fn store_one(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, value: Id) {
-        let spot = self.rules.locate(&mut IndexMath::new(b, 1), still(row), still(col));
-        let Begun::Memory(memory, _) = &self.source else { unreachable!("stores have no decode function") };
-        match IndexMath::new(b, 1).or(spot.clipped, spot.outside) {
+        let location = self.rules.locate(&mut IndexMath::new(b, 1), invariant(row), invariant(col));
+        let Endpoint::Memory(memory, _) = &self.source else { unreachable!("stores have no decode function") };
+        match IndexMath::new(b, 1).or(location.clipped, location.outside) {
             Some(no) => {
                 let yes = not(b, no);
                 b.when(yes, &mut |b| {
-                    let far = self.far(b, &spot);
-                    memory.store(b, (spot.linear, far), value);
+                    let far = self.far(b, &location);
+                    memory.store(b, (location.linear, far), value);
                 });
             }
             None => {
-                let far = self.far(b, &spot);
-                memory.store(b, (spot.linear, far), value);
+                let far = self.far(b, &location);
+                memory.store(b, (location.linear, far), value);
             }
         }
     }
@@ -351,35 +351,35 @@ impl Visit {
         let Some(Planned { plan: Plan::Follow, aligned }) = self.plan(count) else {
             return self.store_one_by_one(b, row, col, values);
         };
-        let spot = self.whole(b, (row, col), count, &aligned);
+        let location = self.whole(b, (row, col), count, &aligned);
         let unit = self.unit(Plan::Follow, count);
         let this = &*self;
-        match self.unless(b, &spot, unit, &aligned, count) {
-            None => this.put_run(b, &spot, values, unit),
+        match self.unless(b, &location, unit, &aligned, count) {
+            None => this.put_run(b, &location, values, unit),
             Some(no) => {
                 let one_by_one = &mut |b: &mut FunctionBuilder<'_>| {
                     this.store_one_by_one(b, row, col, values);
                     Vec::new()
                 };
                 b.choose(no, &[], one_by_one, &mut |b| {
-                    this.put_run(b, &spot, values, unit);
+                    this.put_run(b, &location, values, unit);
                     Vec::new()
                 });
             }
         }
     }
 
-    fn put_run(&self, b: &mut FunctionBuilder<'_>, spot: &Location, values: &[Id], unit: Option<u32>) {
+    fn put_run(&self, b: &mut FunctionBuilder<'_>, location: &Location, values: &[Id], unit: Option<u32>) {
         match (&self.source, unit) {
-            (Begun::Memory(_, Some(wide)), Some(unit)) => wide.store(b, spot.linear, values, unit),
-            (Begun::Memory(root, _), _) => {
-                let far = self.far(b, spot);
+            (Endpoint::Memory(_, Some(wide)), Some(unit)) => wide.store(b, location.linear, values, unit),
+            (Endpoint::Memory(root, _), _) => {
+                let far = self.far(b, location);
                 for (j, value) in (0..).zip(values) {
-                    let linear = at(&mut IndexMath::new(b, 1), spot.linear, j);
+                    let linear = at(&mut IndexMath::new(b, 1), location.linear, j);
                     root.store(b, (linear, far), *value);
                 }
             }
-            (Begun::Decode(_), _) => unreachable!("stores have no decode function"),
+            (Endpoint::Decode(_), _) => unreachable!("stores have no decode function"),
         }
     }
 
@@ -417,9 +417,9 @@ fn lines_of(b: &mut FunctionBuilder<'_>, lines: Num, stride: Id) -> Id {
 }
 
 /// Returns the coordinates of element `j` of a run: of its block, and in its block.
-fn coordinates(b: &mut FunctionBuilder<'_>, spot: &Location, j: u32) -> (Vec<Num>, Vec<Num>) {
+fn coordinates(b: &mut FunctionBuilder<'_>, location: &Location, j: u32) -> (Vec<Num>, Vec<Num>) {
     let c = &mut IndexMath::new(b, 1);
-    spot.coordinates.iter().map(|x| (at(c, x.block, j), at(c, x.within, j))).unzip()
+    location.coordinates.iter().map(|x| (at(c, x.block, j), at(c, x.within, j))).unzip()
 }
 
 /// A function-local array.

@@ -70,7 +70,7 @@ impl<'a, 'm> IndexMath<'a, 'm> {
     }
 
     /// Makes a value that emits no code.
-    pub(super) fn dry(count: u32) -> IndexMath<'a, 'm> {
+    pub(super) fn without_code(count: u32) -> IndexMath<'a, 'm> {
         IndexMath { builder: None, dummies: 0, count }
     }
 

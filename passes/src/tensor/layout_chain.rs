@@ -89,14 +89,14 @@ pub(super) fn chain(m: &Module, constants: &Constants, value: Id) -> Option<(Ten
             return None;
         }
         let operands: Vec<Id> = at.ids_from(1).collect();
-        place(&ty, *op, &operands, &mut found);
+        set_part(&ty, *op, &operands, &mut found);
         at = m.def_inst(at.id(0)?)?;
     }
     (at.op == order[0]).then_some(())?;
     Some((ty, found.into_iter().collect::<Option<Vec<Id>>>()?))
 }
 
-fn place(ty: &TensorType, op: Op, operands: &[Id], found: &mut [Option<Id>]) {
+fn set_part(ty: &TensorType, op: Op, operands: &[Id], found: &mut [Option<Id>]) {
     let rank = match ty {
         TensorType::Layout(l) => l.rank,
         TensorType::View(v) => v.order.len(),

@@ -87,20 +87,28 @@ struct Digit {
     radix: Option<Num>,
 }
 
+/// The properties of an access that its [`Rules`] follow from.
+pub(super) struct AccessProperties {
+    pub(super) layout: LayoutType,
+    pub(super) view: Option<ViewType>,
+    /// Rows and columns of the matrix.
+    pub(super) shape: (u32, u32),
+    pub(super) store: bool,
+    pub(super) semantics: Semantics,
+    /// The parts of the layout.
+    pub(super) parts: Vec<Num>,
+    /// The parts of the view.
+    pub(super) view_parts: Vec<Num>,
+    /// True if the strides of the view are those implied by its dimensions.
+    pub(super) plain_strides: bool,
+    /// The dimension with a 64-bit stride, if there is one.
+    pub(super) far: Option<usize>,
+}
+
 impl Rules {
-    #[allow(clippy::too_many_arguments, reason = "these are what an access consists of")]
-    pub(super) fn new(
-        c: &mut IndexMath<'_, '_>,
-        layout: LayoutType,
-        view: Option<ViewType>,
-        shape: (u32, u32),
-        store: bool,
-        semantics: Semantics,
-        parts: (Vec<Num>, Vec<Num>),
-        plain_strides: bool,
-        far: Option<usize>,
-    ) -> Rules {
-        let (parts, view_parts) = parts;
+    pub(super) fn new(c: &mut IndexMath<'_, '_>, properties: AccessProperties) -> Rules {
+        let AccessProperties { layout, view, shape, store, semantics, parts, view_parts, plain_strides, far } =
+            properties;
         let mut rules = Rules {
             layout,
             view,
@@ -207,11 +215,11 @@ impl Rules {
             digits = self.through_view(c, v, digits);
         }
         let (slice, inside_span) = self.slice(c, &mut digits);
-        let mut spot = Location { clipped, outside: None, linear: self.base, line: None, coordinates: Vec::new() };
+        let mut location = Location { clipped, outside: None, linear: self.base, line: None, coordinates: Vec::new() };
         for d in 0..self.layout.rank {
-            self.coordinate(c, d, slice[d], inside_span[d], &mut spot);
+            self.coordinate(c, d, slice[d], inside_span[d], &mut location);
         }
-        spot
+        location
     }
 
     /// Returns the coordinates in the slice, and whether each is known to be less than its span.
@@ -231,7 +239,7 @@ impl Rules {
 
     /// Returns the axis of each coordinate, if each is row, column or constant, and blocks are single elements.
     pub(super) fn axes(&self) -> Option<Vec<Axis>> {
-        let c = &mut IndexMath::dry(1);
+        let c = &mut IndexMath::without_code(1);
         let some = |n: u32| Id::new(0x9000_0000 + n).unwrap_or_else(|| unreachable!("more than 0"));
         let [row, col] = [0, 1].map(|n| Num::value(some(n), 1));
         let (mut digits, _) = self.number(c, row.less_than(self.rows), col.less_than(self.cols));
@@ -330,7 +338,7 @@ impl Rules {
     }
 
     /// Adds the contribution of dimension `d`.
-    fn coordinate(&self, c: &mut IndexMath<'_, '_>, d: usize, slice: Num, inside_span: bool, spot: &mut Location) {
+    fn coordinate(&self, c: &mut IndexMath<'_, '_>, d: usize, slice: Num, inside_span: bool, location: &mut Location) {
         let (offset, extent) = (self.part(layout::OFFSET, d), self.part(layout::EXTENT, d));
         let mut t = c.add(slice, offset);
         let within_span = inside_span && offset.constant() == Some(0) && extent.at == self.part(layout::SPAN, d).at;
@@ -350,16 +358,16 @@ impl Rules {
                         Err(false) => None,
                         Err(true) => c.truth(),
                     };
-                    spot.outside = c.or(spot.outside, test);
+                    location.outside = c.or(location.outside, test);
                 }
             } else {
                 t = self.wrapped(c, d, t);
             }
         }
         if self.far == Some(d) {
-            spot.line = Some(t);
+            location.line = Some(t);
             if t.step != Step::Still {
-                spot.linear.step = Step::Free;
+                location.linear.step = Step::Free;
             }
         }
         let block_size = self.part(layout::BLOCK, d);
@@ -367,14 +375,14 @@ impl Rules {
         if self.is_plain(d) {
             // The base includes the offset.
             let term = c.mul(slice, stride);
-            spot.linear = c.add(spot.linear, term);
-            spot.coordinates.push(Coordinate { block: t, within: Num::known(0) });
+            location.linear = c.add(location.linear, term);
+            location.coordinates.push(Coordinate { block: t, within: Num::known(0) });
             return;
         }
         let (block, within) = c.div_rem(t, block_size);
         let term = c.mul(block, stride);
-        spot.linear = c.add(spot.linear, term);
-        spot.coordinates.push(Coordinate { block, within });
+        location.linear = c.add(location.linear, term);
+        location.coordinates.push(Coordinate { block, within });
     }
 
     /// Wraps a coordinate that is outside.

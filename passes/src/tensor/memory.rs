@@ -7,8 +7,8 @@ use super::vectorized::stepping_pointer;
 use crate::Refusal;
 use crate::matrix::address::access_operands;
 use crate::matrix::arena::Elem;
-use crate::matrix::bits::{gather, part, small_type, spread};
-use crate::matrix::pointer::{Place, place, step, steppable};
+use crate::matrix::bits::{gather, part, small_type, split_value};
+use crate::matrix::pointer::{MemoryLocation, place, step, steppable};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -19,7 +19,7 @@ use coop_ir::{Id, InstRef, Module, Op, Operand};
 /// The memory of an access.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
-    place: Place,
+    place: MemoryLocation,
     /// The root, if it is a parameter.
     root: Option<usize>,
     /// The indices before the last.
@@ -148,7 +148,7 @@ enum Fixed {
 enum Last {
     Narrow(Arg),
     /// A parameter of 64 bits.
-    Wide(usize),
+    WideMemory(usize),
 }
 
 impl Memory {
@@ -170,7 +170,7 @@ impl Memory {
                 let storage = m.def_inst(m.type_of(pointer).unwrap_or(pointer)).and_then(|t| t.enumerant(0));
                 let (Some(seen), Some(storage)) = (seen, storage) else { return Err(refusal) };
                 let (memory, memory_ty) = (elem.scalar, elem.ty);
-                let nowhere = Place {
+                let nowhere = MemoryLocation {
                     root: pointer,
                     global: true,
                     indices: Vec::new(),
@@ -216,7 +216,7 @@ impl Memory {
         m: &Module,
         constants: &Constants,
         r: InstRef,
-        place: Place,
+        place: MemoryLocation,
         elem: Elem,
         operands: &[Operand],
         list: &mut Vec<Id>,
@@ -230,7 +230,7 @@ impl Memory {
     fn with(
         args: &mut Args<'_>,
         r: InstRef,
-        place: Place,
+        place: MemoryLocation,
         elem: Elem,
         operands: Vec<Operand>,
     ) -> Result<Memory, Refusal> {
@@ -254,8 +254,8 @@ impl Memory {
         let last = match last {
             None => None,
             Some(id) => Some(match (args.of(id), width(id).ok_or_else(malformed)?) {
-                (Arg::Param(at, _), 64) => Last::Wide(at),
-                (Arg::Global(_), 64) => Last::Wide(args.pass(id)),
+                (Arg::Param(at, _), 64) => Last::WideMemory(at),
+                (Arg::Global(_), 64) => Last::WideMemory(args.pass(id)),
                 (arg, _) => Last::Narrow(arg),
             }),
         };
@@ -280,7 +280,7 @@ impl Memory {
         match self.last {
             None => out.push(Operand::Word(u32::MAX)),
             Some(Last::Narrow(arg)) => arg.key(out),
-            Some(Last::Wide(at)) => out.push(Operand::Word(at as u32)),
+            Some(Last::WideMemory(at)) => out.push(Operand::Word(at as u32)),
         }
         self.component.iter().for_each(|a| a.key(out));
         self.seen.iter().for_each(|s| s.key(out));
@@ -309,7 +309,7 @@ impl Memory {
         let (mut wide, mut last) = (None, Num::known(0));
         match self.last {
             None => {}
-            Some(Last::Wide(at)) => wide = Some(values[at]),
+            Some(Last::WideMemory(at)) => wide = Some(values[at]),
             Some(Last::Narrow(arg)) => last = unsigned(b, arg.num(values)),
         }
         let component = self.component.map(|arg| unsigned(b, arg.num(values)));
@@ -539,7 +539,7 @@ impl Root {
             return self.store_part(b, (linear, far), value);
         }
         let numbers = if width < scalar.width() {
-            spread(b, place.memory, memory_type, value, scalar.width())
+            split_value(b, place.memory, memory_type, value, scalar.width())
         } else {
             vec![gather(b, scalar, elem, &[value], memory_type)]
         };

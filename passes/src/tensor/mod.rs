@@ -27,18 +27,18 @@ mod decode;
 mod decode_reads;
 mod direct;
 mod divisibility;
+pub mod elementwise;
 mod emit;
 mod index_math;
 mod layout_chain;
 mod locate;
 mod memory;
 mod normalize;
-pub mod plain;
 mod vectorized;
 mod zeros;
 
 pub(crate) use access::{Access, Loaded, Tensors};
-pub(crate) use base_address::points_beside;
+pub(crate) use base_address::is_misaligned_pointer;
 pub(crate) use emit::Visit;
 pub(crate) use normalize::run;
 

@@ -97,7 +97,7 @@ impl Normalizer<'_> {
             }
             debug_assert!(labels[b].is_some());
         }
-        self.settle_phis(f);
+        self.place_phis(f);
         self.rebuild(f);
         Ok(())
     }
@@ -405,7 +405,7 @@ impl Normalizer<'_> {
     }
 
     /// Removes phis with one incoming value, and inserts the others into their blocks.
-    fn settle_phis(&mut self, f: usize) {
+    fn place_phis(&mut self, f: usize) {
         let mut map: FxHashMap<Id, Id> = FxHashMap::default();
         let end = |map: &FxHashMap<Id, Id>, mut id: Id| {
             while let Some(next) = map.get(&id) {

@@ -5,7 +5,7 @@ use super::base_address::{BaseAddress, promised};
 use super::byte_address::{Address, Layouts, Term, Views, unaligned, with_alignment};
 use super::index_math::{IndexMath, Num, Step};
 use crate::matrix::arena::{Elem, QUAD, words_of};
-use crate::matrix::bits::{gather, spread};
+use crate::matrix::bits::{gather, split_value};
 use coop_ir::builder::{FunctionBuilder, Globals, decorate};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -20,7 +20,7 @@ const WORD: Scalar = Scalar::Int { width: 32, signed: false };
 
 /// Memory that can be accessed in units.
 #[derive(Clone, Debug)]
-pub(super) struct Wide {
+pub(super) struct WideMemory {
     base: Base,
     elem: Elem,
     operands: Vec<Operand>,
@@ -34,7 +34,7 @@ enum Base {
     Physical { pointer: usize, align: u32 },
 }
 
-impl Wide {
+impl WideMemory {
     /// Describes the memory behind a pointer. `None` if it can only be accessed by its declared type.
     pub(super) fn new(
         m: &mut Module,
@@ -43,7 +43,7 @@ impl Wide {
         views: &mut Views,
         (pointer, elem, operands): (Id, Elem, &[Operand]),
         list: &mut Vec<Id>,
-    ) -> Option<Wide> {
+    ) -> Option<WideMemory> {
         let mask = operands.first().map_or(0, |o| o.word());
         if mask & MemoryAccess::Volatile.0 != 0 || elem.scalar.width() > 64 {
             return None;
@@ -55,7 +55,7 @@ impl Wide {
             let pointer = args.pass(pointer);
             *list = args.list;
             let base = Base::Physical { pointer, align };
-            return Some(Wide { base, elem, operands: operands.to_vec() });
+            return Some(WideMemory { base, elem, operands: operands.to_vec() });
         }
         let bound = Layouts { m, constants, decorations }.bound(pointer)?;
         let word = g.uint(m, 32);
@@ -70,7 +70,7 @@ impl Wide {
         }
         *list = args.list;
         let base = Base::Binding { origin, descriptor: fixed, passed: param, views };
-        Some(Wide { base, elem, operands: unaligned(operands) })
+        Some(WideMemory { base, elem, operands: unaligned(operands) })
     }
 
     /// Returns the unit for runs of `count` elements, in bytes.
@@ -102,7 +102,7 @@ impl Wide {
 
 /// The same in the generated function.
 pub(super) struct WideRoot {
-    wide: Wide,
+    wide: WideMemory,
     /// The base of the access: in a binding, or (modulo the units) behind a pointer.
     base: Address,
     descriptor: Option<Id>,
@@ -195,7 +195,7 @@ impl WideRoot {
 fn elements_of(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) -> Vec<Id> {
     let word = b.u32_type();
     match elem.scalar.width() {
-        8 | 16 => words.iter().flat_map(|w| spread(b, elem.scalar, elem.ty, *w, 32)).collect(),
+        8 | 16 => words.iter().flat_map(|w| split_value(b, elem.scalar, elem.ty, *w, 32)).collect(),
         32 => words.iter().map(|w| if elem.ty == word { *w } else { b.ids(Op::Bitcast, elem.ty, &[*w]) }).collect(),
         _ => words.chunks_exact(2).map(|pair| gather(b, WORD, word, pair, elem.ty)).collect(),
     }

@@ -9,9 +9,9 @@
 //! width of the result, and SaturatingAccumulation saturates the last addition, in the signedness that the Result
 //! bit gives.
 
-use super::array::{Array, Sink, slot, unroll, visit};
-use super::exchange::Move;
-use super::row_uniform::standing;
+use super::array::{Array, ArrayBuilder, slot, unroll, visit};
+use super::exchange::Conversion;
+use super::row_uniform::representative;
 use super::{Key, Lower, Mat};
 use crate::decorations::Decorated;
 use crate::matrix::bits::small_type;
@@ -50,7 +50,7 @@ impl Lower<'_, '_> {
             if transposed || from.placement != mat.placement {
                 let decorations = self.decorated.get(&id).cloned().unwrap_or_default();
                 let truncates = self.truncates(op, mat);
-                let how = Move { from: *from, to: mat, transposed, op: Some((op, decorations)), truncates };
+                let how = Conversion { from: *from, to: mat, transposed, op: Some((op, decorations)), truncates };
                 return self.transfer(r, &how, *value);
             }
         }
@@ -96,7 +96,7 @@ impl Lower<'_, '_> {
         op == Op::FConvert && to.scalar == Scalar::BF16 && self.cx.options.semantics == Semantics::Nvidia
     }
 
-    /// A matrix of another use, or turned, with the same elements.
+    /// Converts a matrix to another use, or transposes it.
     pub(super) fn convert_use(&mut self, r: InstRef, to: Mat) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
         let turns = inst.op == Op::CooperativeMatrixTransposeNV;
@@ -110,7 +110,7 @@ impl Lower<'_, '_> {
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         };
         let transposed = self.takes_transposed(result) || turns;
-        self.transfer(r, &Move { from, to, transposed, op: None, truncates: false }, value)
+        self.transfer(r, &Conversion { from, to, transposed, op: None, truncates: false }, value)
     }
 
     /// Returns true if an id is decorated with CooperativeMatrixTransposeEXT; the decoration is taken off.
@@ -123,7 +123,7 @@ impl Lower<'_, '_> {
         found > 0
     }
 
-    /// A factor of subgroup scope as a product takes it: where each element is held once, handed round in front of it.
+    /// A factor of subgroup scope as a product takes it. Where each element is held once, lanes exchange elements before the product.
     fn replicated_factor(&mut self, r: InstRef, mat: Mat, value: Id) -> Result<(Mat, Id), Refusal> {
         let placement = mat.placement.grid.placement(mat.placement.shape);
         if placement == mat.placement {
@@ -146,7 +146,7 @@ impl Lower<'_, '_> {
         let Some(first) = insert_before(self.m, r, place) else {
             unreachable!("a product that is being lowered is in a block")
         };
-        let how = Move { from: mat, to: held, transposed: false, op: None, truncates: false };
+        let how = Conversion { from: mat, to: held, transposed: false, op: None, truncates: false };
         self.transfer(first, &how, value).map_err(|refusal| {
             // What the place is for is the product.
             let reason = refusal.reason.replacen(&Op::Undef.to_string(), &op.to_string(), 1);
@@ -239,7 +239,7 @@ fn elementwise_body(
         for (value, array, row_uniform) in &arrays {
             operands.push(match array {
                 Some(array) => {
-                    let at = standing(b, *row_uniform, mat, i, at);
+                    let at = representative(b, *row_uniform, mat, i, at);
                     array.get(b, at)
                 }
                 None => *value,
@@ -247,7 +247,7 @@ fn elementwise_body(
         }
         if truncates { truncated(b, mat.elem, operands[0]) } else { apply(b, op, mat.elem, &operands, decorations) }
     };
-    let mut sink = Sink::new(b, mat, !unrolled);
+    let mut sink = ArrayBuilder::new(b, mat, !unrolled);
     if result_is_row_uniform {
         sink.rows(b, mat, how, &mut |b, i, at| each(b, i, at));
     } else {
@@ -298,7 +298,7 @@ impl MulAdd {
 
     /// Multiplications of a lane.
     fn work(&self) -> u32 {
-        self.d.placement.len().saturating_mul(self.a.placement.cols.held)
+        self.d.placement.len().saturating_mul(self.a.placement.cols.per_group)
     }
 
     /// The type in which a lane sums.
@@ -347,7 +347,7 @@ impl MulAdd {
         self.bits.contains(Bits::SaturatingAccumulationKHR) && self.d.scalar.is_int()
     }
 
-    /// Where the sum begins: with C, unless the addition of C saturates and so must come last.
+    /// Returns the initial value of the sum: C, unless the addition of C saturates and so must come last.
     pub(super) fn begin(&self, b: &mut FunctionBuilder<'_>, c: Id) -> Id {
         if self.saturates() {
             return b.globals.constant(b.module, self.sum(), 0);
@@ -408,7 +408,8 @@ impl MulAdd {
     }
 
     fn unrolled(&self, b: &mut FunctionBuilder<'_>) -> Id {
-        let (rows, cols, depth) = (self.d.placement.rows.held, self.d.placement.cols.held, self.a.placement.cols.held);
+        let (rows, cols, depth) =
+            (self.d.placement.rows.per_group, self.d.placement.cols.per_group, self.a.placement.cols.per_group);
         let [a_signed, b_signed] =
             [Bits::MatrixASignedComponentsKHR, Bits::MatrixBSignedComponentsKHR].map(|bit| self.bits.contains(bit));
         let all = |b: &mut FunctionBuilder<'_>, param: usize, mat: Mat, signed: Option<bool>| -> Vec<Id> {
@@ -439,7 +440,8 @@ impl MulAdd {
     }
 
     fn looped(&self, b: &mut FunctionBuilder<'_>) -> Id {
-        let (rows, cols, depth) = (self.d.placement.rows.held, self.d.placement.cols.held, self.a.placement.cols.held);
+        let (rows, cols, depth) =
+            (self.d.placement.rows.per_group, self.d.placement.cols.per_group, self.a.placement.cols.per_group);
         let [a_signed, b_signed] =
             [Bits::MatrixASignedComponentsKHR, Bits::MatrixBSignedComponentsKHR].map(|bit| self.bits.contains(bit));
         let values = [0, 1, 2].map(|i| b.param(i));

@@ -1,4 +1,4 @@
-//! The arrays that stand for matrices, in the functions that are made: reading, writing, visiting their elements.
+//! Reads, writes and visits the elements of the arrays that replace matrices, in generated functions.
 
 use super::Mat;
 use crate::matrix::placement::Placement;
@@ -32,14 +32,14 @@ pub(super) fn visit(
     body: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index, Index),
 ) {
     // Where the outer one is a loop, the inner one need not be written out.
-    let inner = match (how, unroll(placement.cols.held)) {
+    let inner = match (how, unroll(placement.cols.per_group)) {
         (Unroll::Now, _) => Unroll::Now,
         (_, Unroll::Now) => Unroll::Ask,
         (_, own) => own,
     };
-    b.repeat(placement.rows.held, how, &mut |b, i| {
-        let line = b.mul(i, Index::Const(placement.cols.held));
-        b.repeat(placement.cols.held, inner, &mut |b, j| {
+    b.repeat(placement.rows.per_group, how, &mut |b, i| {
+        let line = b.mul(i, Index::Const(placement.cols.per_group));
+        b.repeat(placement.cols.per_group, inner, &mut |b, j| {
             let at = b.add(line, j);
             body(b, i, j, at);
         });
@@ -58,7 +58,7 @@ impl Array {
         Array::of(b, mat.ty, mat.elem, value, dynamic)
     }
 
-    /// Of any array of type `ty`.
+    /// Reads an array of any type `ty`.
     pub(super) fn of(b: &mut FunctionBuilder<'_>, ty: Id, elem: Id, value: Id, dynamic: bool) -> Array {
         let variable = dynamic.then(|| {
             let variable = b.variable(ty);
@@ -88,29 +88,29 @@ pub(super) fn slot(b: &mut FunctionBuilder<'_>, array: Id, elem: Id, at: Index) 
 
 /// An array that is being made: put together at the end when the indices are known and each comes once, else in a
 /// variable.
-pub(super) struct Sink {
+pub(super) struct ArrayBuilder {
     ty: Id,
     elem: Id,
     parts: Vec<Option<Id>>,
     variable: Option<Id>,
 }
 
-impl Sink {
-    pub(super) fn new(b: &mut FunctionBuilder<'_>, mat: Mat, dynamic: bool) -> Sink {
-        Sink::of(b, mat.ty, mat.elem, mat.placement.len(), dynamic)
+impl ArrayBuilder {
+    pub(super) fn new(b: &mut FunctionBuilder<'_>, mat: Mat, dynamic: bool) -> ArrayBuilder {
+        ArrayBuilder::of(b, mat.ty, mat.elem, mat.placement.len(), dynamic)
     }
 
     /// Any array of type `ty`.
-    pub(super) fn of(b: &mut FunctionBuilder<'_>, ty: Id, elem: Id, len: u32, dynamic: bool) -> Sink {
+    pub(super) fn of(b: &mut FunctionBuilder<'_>, ty: Id, elem: Id, len: u32, dynamic: bool) -> ArrayBuilder {
         let variable = dynamic.then(|| b.variable(ty));
-        Sink { ty, elem, parts: vec![None; if dynamic { 0 } else { len as usize }], variable }
+        ArrayBuilder { ty, elem, parts: vec![None; if dynamic { 0 } else { len as usize }], variable }
     }
 
     /// In a variable, with a value to begin with.
-    pub(super) fn with(b: &mut FunctionBuilder<'_>, mat: Mat, value: Id) -> Sink {
+    pub(super) fn with(b: &mut FunctionBuilder<'_>, mat: Mat, value: Id) -> ArrayBuilder {
         let variable = b.variable(mat.ty);
         b.effect(Op::Store, [variable.into(), value.into()]);
-        Sink { ty: mat.ty, elem: mat.elem, parts: Vec::new(), variable: Some(variable) }
+        ArrayBuilder { ty: mat.ty, elem: mat.elem, parts: Vec::new(), variable: Some(variable) }
     }
 
     pub(super) fn set(&mut self, b: &mut FunctionBuilder<'_>, at: Index, value: Id) {
@@ -134,9 +134,9 @@ impl Sink {
         how: Unroll,
         make: &mut dyn FnMut(&mut FunctionBuilder<'_>, Index, Index) -> Id,
     ) {
-        let cols = mat.placement.cols.held;
+        let cols = mat.placement.cols.per_group;
         let inner = if how == Unroll::Now { how } else { unroll(cols) };
-        b.repeat(mat.placement.rows.held, how, &mut |b, i| {
+        b.repeat(mat.placement.rows.per_group, how, &mut |b, i| {
             let line = b.mul(i, Index::Const(cols));
             let value = make(b, i, line);
             b.repeat(cols, inner, &mut |b, j| {

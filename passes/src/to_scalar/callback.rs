@@ -1,19 +1,18 @@
-//! Per-element operations and coordinates.
+//! Lowers per-element operations and queries of coordinates.
 //!
-//! A callback is called for each real element; once, by the lane that owns it, if it does anything besides computing a
-//! value. Where other lanes hold copies of the element and the result is used, those are then brought up to date
-//! through shared memory.
+//! A callback is called for each element of the matrix. If it has side effects, the lane that owns the element calls it once;
+//! if other lanes hold copies of the element and the result is used, the copies are then updated through shared memory.
 
-use super::array::{Array, Sink, unroll_much, visit};
-use super::exchange::Move;
-use super::row_uniform::standing;
-use super::stage::where_;
+use super::array::{Array, ArrayBuilder, unroll_much, visit};
+use super::exchange::Conversion;
+use super::exchange_buffer::where_;
+use super::row_uniform::representative;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
+use crate::matrix::affine::Affine;
 use crate::matrix::bits::small_type;
 use crate::matrix::callback::{each_inst, has_effects};
-use crate::matrix::linear::Lin;
-use crate::matrix::position::{At, LanePosition, both};
+use crate::matrix::position::{ElementPosition, LanePosition, both};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::rewrite::insert_before;
 use coop_ir::types::{self, Scalar, Type};
@@ -28,7 +27,7 @@ fn malformed(r: InstRef) -> Result<(), Refusal> {
 }
 
 impl Lower<'_, '_> {
-    /// The types of what a function gives and takes.
+    /// Returns the result type and the parameter types of a function.
     pub(super) fn signature_of(&self, function: Id) -> Option<(Id, Vec<Id>)> {
         let inst = self.m.def_inst(function).filter(|i| i.op == Op::Function)?;
         let ty = self.m.def_inst(inst.id(1)?)?;
@@ -77,7 +76,7 @@ impl Lower<'_, '_> {
             let call = Inst::new(Op::Undef, Some(mat.ty), Some(own), []).at(origin);
             let Some(first) = insert_before(self.m, r, call) else { return malformed(r) };
             self.call(first, key, &args, &mut |this| plan.make(this, &params, &types))?;
-            let share = Move { from: mat, to: mat, transposed: false, op: None, truncates: false };
+            let share = Conversion { from: mat, to: mat, transposed: false, op: None, truncates: false };
             return self.transfer(r, &share, own);
         }
         self.call(r, key, &args, &mut |this| plan.make(this, &params, &types))
@@ -108,7 +107,7 @@ impl Lower<'_, '_> {
             let index = b.param(0);
             let index = Index::Value(as_type(b, index, index_type));
             let (i, j) = mat.placement.row_and_column(b, index);
-            let At { row, col, .. } = lane_position.place(b, i, j);
+            let ElementPosition { row, col, .. } = lane_position.place(b, i, j);
             let parts = [row, col].map(|at| {
                 let at = at.emit(b);
                 let at = b.index(at);
@@ -145,7 +144,7 @@ fn as_type(b: &mut FunctionBuilder<'_>, value: Id, from: Id) -> Id {
 struct PerElement {
     mat: Mat,
     function: Id,
-    /// For each extra operand, whether it is a matrix.
+    /// True for each extra operand that is a matrix.
     extras: Vec<Option<Mat>>,
     size: u32,
     /// True if only the owner may call.
@@ -160,7 +159,7 @@ impl PerElement {
     fn make(&self, this: &mut Lower<'_, '_>, params: &[Id], types: &[Id]) -> Result<Id, Refusal> {
         let mat = self.mat;
         small_type(this.m, mat.scalar);
-        let calls = if self.result_is_row_uniform { mat.placement.rows.held } else { mat.placement.len() };
+        let calls = if self.result_is_row_uniform { mat.placement.rows.per_group } else { mat.placement.len() };
         let how = match unroll_much(calls) {
             Unroll::Now if self.size.saturating_mul(calls) > WRITTEN_OUT => Unroll::Ask,
             how => how,
@@ -177,7 +176,7 @@ impl PerElement {
             let id = b.param(n + 1);
             extras.push((id, extra.map(|m| Array::new(b, m, id, dynamic))));
         }
-        let each = |b: &mut FunctionBuilder<'_>, (row, col): (&Lin, &Lin), i: Index, at: Index| {
+        let each = |b: &mut FunctionBuilder<'_>, (row, col): (&Affine, &Affine), i: Index, at: Index| {
             let coordinates = [(row, params[0]), (col, params[1])].map(|(at, ty)| {
                 let at = at.emit(b);
                 let at = b.index(at);
@@ -186,12 +185,12 @@ impl PerElement {
             });
             let mut args = vec![self.function];
             args.extend(coordinates);
-            let place = standing(b, self.row_uniform[0], mat, i, at);
+            let place = representative(b, self.row_uniform[0], mat, i, at);
             args.push(array.get(b, place));
             for ((id, extra), row_uniform) in extras.iter().zip(&self.row_uniform[1..]) {
                 args.push(match extra {
                     Some(array) => {
-                        let place = standing(b, *row_uniform, mat, i, at);
+                        let place = representative(b, *row_uniform, mat, i, at);
                         array.get(b, place)
                     }
                     None => *id,
@@ -199,10 +198,10 @@ impl PerElement {
             }
             b.op(Op::FunctionCall, mat.elem, args.iter().map(|id| Operand::Id(*id)))
         };
-        let mut sink = if self.alone { Sink::with(b, mat, value) } else { Sink::new(b, mat, dynamic) };
+        let mut sink = if self.alone { ArrayBuilder::with(b, mat, value) } else { ArrayBuilder::new(b, mat, dynamic) };
         if self.result_is_row_uniform {
             sink.rows(b, mat, how, &mut |b, i, at| {
-                let At { row, col, .. } = lane_position.place(b, i, Index::Const(0));
+                let ElementPosition { row, col, .. } = lane_position.place(b, i, Index::Const(0));
                 each(b, (&row, &col), i, at)
             });
             let result = sink.finish(b);
@@ -211,7 +210,7 @@ impl PerElement {
         let first = if self.alone { lane_position.first(b) } else { None };
         where_(b, first, &mut |b| {
             visit(b, mat.placement, how, &mut |b, i, j, at| {
-                let At { row, col, real } = lane_position.place(b, i, j);
+                let ElementPosition { row, col, real } = lane_position.place(b, i, j);
                 let real = if self.alone { both(b, real, None) } else { None };
                 where_(b, real, &mut |b| {
                     let value = each(b, (&row, &col), i, at);

@@ -1,25 +1,25 @@
-//! Operations that move elements between lanes: conversions of use, transposition. Reductions are in [`super::reduce`].
+//! Lowers operations that move elements between lanes: conversions of use, transposition. Reductions are in [`super::reduce`].
 //!
-//! They go through shared memory: a barrier, since others may still read what was there; each lane writes the elements
-//! that it owns; a barrier; each lane reads what it holds of the result. A matrix for which there is no room goes in
+//! Elements go through shared memory: a barrier, since other lanes may still read earlier contents; each lane writes the
+//! elements that it owns; a barrier; each lane reads its elements of the result. A matrix that does not fit is processed in
 //! slices of rows. Every lane of the scope executes every barrier: the trip counts are constants.
 
-use super::array::{Array, Sink, unroll_much, visit};
-use super::stage::{Loose, in_slice, where_};
+use super::array::{Array, ArrayBuilder, unroll_much, visit};
+use super::exchange_buffer::{ElementBuffer, in_slice, where_};
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::decorations::Decorated;
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, Elem};
 use crate::matrix::bits::small_type;
 use crate::matrix::elementwise::{apply, truncated};
-use crate::matrix::linear::Lin;
-use crate::matrix::position::{At, LanePosition, both};
+use crate::matrix::position::{ElementPosition, LanePosition, both};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
 
 /// A conversion of a matrix to another use, placement or orientation.
 #[derive(Clone)]
-pub(super) struct Move {
+pub(super) struct Conversion {
     pub(super) from: Mat,
     pub(super) to: Mat,
     pub(super) transposed: bool,
@@ -30,9 +30,9 @@ pub(super) struct Move {
 }
 
 impl Lower<'_, '_> {
-    /// The owner of each element, and whoever else holds it, agree afterwards; also for one matrix type alone.
-    pub(super) fn transfer(&mut self, r: InstRef, how: &Move, value: Id) -> Result<(), Refusal> {
-        let Move { from, to, transposed, .. } = how;
+    /// Afterwards all lanes that hold an element have the value of its owner, even if both matrix types are the same.
+    pub(super) fn transfer(&mut self, r: InstRef, how: &Conversion, value: Id) -> Result<(), Refusal> {
+        let Conversion { from, to, transposed, .. } = how;
         let shape = if *transposed {
             (from.placement.shape.cols, from.placement.shape.rows)
         } else {
@@ -51,14 +51,14 @@ impl Lower<'_, '_> {
         self.call(r, key, &[value], &mut |this| this.make_transfer(r, how))
     }
 
-    fn make_transfer(&mut self, r: InstRef, how: &Move) -> Result<Id, Refusal> {
+    fn make_transfer(&mut self, r: InstRef, how: &Conversion) -> Result<Id, Refusal> {
         let (from, to) = (how.from, how.to);
         small_type(self.m, from.scalar);
         let label = format!("coop_move_{}_{}", from.label(), to.label());
-        let way = Passage { label: &label, from, to, elem: to.element(), step: 1 };
-        let turn = |row: Lin, col: Lin| if how.transposed { (col, row) } else { (row, col) };
-        self.pass(r, &way, &|b, value| how.convert(b, value), &turn, &|b, arena, loose, place| {
-            loose.get(b, arena, place)
+        let transfer = StagedTransfer { label: &label, from, to, elem: to.element(), step: 1 };
+        let transpose = |row: Affine, col: Affine| if how.transposed { (col, row) } else { (row, col) };
+        self.pass(r, &transfer, &|b, value| how.convert(b, value), &transpose, &|b, arena, buffer, place| {
+            buffer.get(b, arena, place)
         })
     }
 
@@ -67,12 +67,12 @@ impl Lower<'_, '_> {
     pub(super) fn pass(
         &mut self,
         r: InstRef,
-        way: &Passage<'_>,
+        transfer: &StagedTransfer<'_>,
         put: &dyn Fn(&mut FunctionBuilder<'_>, Id) -> Id,
-        origin: &dyn Fn(Lin, Lin) -> (Lin, Lin),
-        get: &dyn Fn(&mut FunctionBuilder<'_>, &mut Arena, &Loose, Index) -> Id,
+        origin: &dyn Fn(Affine, Affine) -> (Affine, Affine),
+        get: &dyn Fn(&mut FunctionBuilder<'_>, &mut Arena, &ElementBuffer, Index) -> Id,
     ) -> Result<Id, Refusal> {
-        let Passage { label, from, to, elem, step } = *way;
+        let StagedTransfer { label, from, to, elem, step } = *transfer;
         let zone = self.zone(r, from.workgroup)?;
         let shape = from.placement.shape;
         let slices = self.slices(r, zone, elem, shape.rows, shape.cols, step)?;
@@ -80,7 +80,7 @@ impl Lower<'_, '_> {
         let b = &mut f;
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
         let begin = lanes.begin(b, arena, slices.region);
-        let loose = Loose::new(b, begin, elem);
+        let buffer = ElementBuffer::new(b, begin, elem);
         let (source, target) = (
             LanePosition::new(b, lanes, from.placement, from.workgroup),
             LanePosition::new(b, lanes, to.placement, to.workgroup),
@@ -89,12 +89,12 @@ impl Lower<'_, '_> {
         let (reading, writing) = (unroll_much(from.placement.len()), unroll_much(to.placement.len()));
         let array = Array::new(b, from, value, reading != Unroll::Now);
         let first = source.first(b);
-        let mut sink = Sink::new(b, to, writing != Unroll::Now || slices.count > 1);
+        let mut sink = ArrayBuilder::new(b, to, writing != Unroll::Now || slices.count > 1);
         b.repeat(slices.count, Unroll::No, &mut |b, slice| {
             arena.barrier(b, zone);
             where_(b, first, &mut |b| {
                 visit(b, from.placement, reading, &mut |b, i, j, at| {
-                    let At { row, col, real } = source.place(b, i, j);
+                    let ElementPosition { row, col, real } = source.place(b, i, j);
                     let row = row.emit(b);
                     let (row, inside) = in_slice(b, slices, slice, row);
                     let mine = both(b, real, inside);
@@ -102,19 +102,19 @@ impl Lower<'_, '_> {
                         let value = array.get(b, at);
                         let value = put(b, value);
                         let place = cell(b, row, &col, shape.cols);
-                        loose.put(b, arena, place, value);
+                        buffer.put(b, arena, place, value);
                     });
                 });
             });
             arena.barrier(b, zone);
             visit(b, to.placement, writing, &mut |b, i, j, at| {
-                let At { row, col, .. } = target.place(b, i, j);
+                let ElementPosition { row, col, .. } = target.place(b, i, j);
                 let (row, col) = origin(row, col);
                 let row = row.emit(b);
                 let (row, inside) = in_slice(b, slices, slice, row);
                 where_(b, inside, &mut |b| {
                     let place = cell(b, row, &col, shape.cols);
-                    let value = get(b, arena, &loose, place);
+                    let value = get(b, arena, &buffer, place);
                     sink.set(b, at, value);
                 });
             });
@@ -124,8 +124,8 @@ impl Lower<'_, '_> {
     }
 }
 
-/// A way of a matrix through shared memory, in slices of rows.
-pub(super) struct Passage<'a> {
+/// A transfer of a matrix through shared memory, in slices of rows.
+pub(super) struct StagedTransfer<'a> {
     /// The name of the function.
     pub(super) label: &'a str,
     pub(super) from: Mat,
@@ -136,7 +136,7 @@ pub(super) struct Passage<'a> {
     pub(super) step: u32,
 }
 
-impl Move {
+impl Conversion {
     /// The key of the function for it.
     pub(super) fn key(&self) -> Key {
         let words = self.op.iter().flat_map(|(o, d)| {
@@ -158,7 +158,7 @@ impl Move {
 }
 
 /// The number of an element in rows of `width`.
-fn cell(b: &mut FunctionBuilder<'_>, row: Index, col: &Lin, width: u32) -> Index {
+fn cell(b: &mut FunctionBuilder<'_>, row: Index, col: &Affine, width: u32) -> Index {
     let line = b.mul(row, Index::Const(width));
-    Lin::scaled(line, 1).plus(col).emit(b)
+    Affine::scaled(line, 1).plus(col).emit(b)
 }

@@ -1,14 +1,14 @@
-//! Factors on their way from memory to shared memory.
+//! Fetches factors from memory and puts them into shared memory.
 //!
-//! A lane brings some pieces of a slice. They are fetched by a function that gives them as an array, while others still
+//! Each lane loads some pieces of a slice. They are fetched by a function that gives them as an array, while others still
 //! read the slice before, or while the last one is multiplied; and put into shared memory when it is free. A slice of too
-//! many pieces for that is brought by a loop.
+//! many pieces for that is loaded by a loop.
 
 use super::arith::MulAdd;
-use super::factor::{Factor, Staged};
+use super::exchange_buffer::where_;
 use super::memory::{Arg, Visit};
 use super::product::{Plan, Source};
-use super::stage::where_;
+use super::staged_factor::{Factor, StagedFactor};
 use super::{Key, Lower};
 use crate::matrix::arena::{Arena, words_of};
 use crate::matrix::bits::small_type;
@@ -18,21 +18,21 @@ use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, Op, Operand};
 
 /// More pieces become a loop.
-const MOST_ROUNDS: u32 = 8;
+const MOST_PIECES: u32 = 8;
 
-/// A function that loads the pieces of a slice that a lane brings.
+/// A function that loads a lane's pieces of a slice.
 #[derive(Clone, Copy)]
 pub(super) struct Fetch {
-    /// It takes what the load goes by, and the first `k` of the slice.
+    /// It takes the operands of the load, and the first `k` of the slice.
     pub(super) function: Id,
     /// The type of its result: an array of words, vectors of words, or elements.
     pub(super) ret: Id,
-    rounds: Rounds,
+    lane_pieces: LanePieces,
 }
 
-/// The pieces that a lane brings.
+/// The pieces of a slice that a lane loads.
 #[derive(Clone, Copy)]
-struct Rounds {
+struct LanePieces {
     count: u32,
     /// An entry of the array: some words, or an element.
     kept: Id,
@@ -42,7 +42,7 @@ struct Rounds {
     entries: u32,
 }
 
-/// Where a piece is in a slice.
+/// The position of a piece in a slice.
 struct Piece {
     line: Index,
     at: Index,
@@ -51,15 +51,15 @@ struct Piece {
 }
 
 impl Factor {
-    /// The pieces that a lane brings: pairs of them where lines come two by two.
-    fn rounds(&self) -> u32 {
+    /// The number of pieces that a lane loads: pairs of them where lines come two by two.
+    fn piece_count(&self) -> u32 {
         let thick = if self.pairs { 2 } else { 1 };
         (self.length / self.piece * self.lines / thick).div_ceil(self.mat.placement.grid.lanes()) * thick
     }
 
     /// Returns true if the pieces of a lane can wait in registers.
     pub(super) fn can_wait(&self) -> bool {
-        self.rounds() <= MOST_ROUNDS
+        self.piece_count() <= MOST_PIECES
     }
 
     /// Piece `t` of a lane.
@@ -134,7 +134,7 @@ impl Lower<'_, '_> {
         if !factor.can_wait() {
             return None;
         }
-        let count = factor.rounds();
+        let count = factor.piece_count();
         let bits = factor.piece * factor.mat.scalar.width();
         let words = if bits < 32 { 0 } else { (bits / 32).min(4) };
         let entries = (bits / 32).checked_div(words).unwrap_or(factor.piece);
@@ -145,10 +145,10 @@ impl Lower<'_, '_> {
             n => self.g.vector(self.m, word, n),
         };
         let ret = self.g.array(self.m, kept, count * entries);
-        let rounds = Rounds { count, kept, words, entries };
+        let lane_pieces = LanePieces { count, kept, words, entries };
         let key = self.load_key(factor, source, &[0, factor.length, factor.lines, factor.piece]);
-        let function = self.function(key, &mut |this| this.make_fetch(factor, source, ret, rounds));
-        Some(Fetch { function, ret, rounds })
+        let function = self.function(key, &mut |this| this.make_fetch(factor, source, ret, lane_pieces));
+        Some(Fetch { function, ret, lane_pieces })
     }
 
     fn load_key(&mut self, factor: Factor, source: &Source, more: &[u32]) -> Key {
@@ -170,7 +170,7 @@ impl Lower<'_, '_> {
         (types, inputs)
     }
 
-    fn make_fetch(&mut self, factor: Factor, source: &Source, ret: Id, rounds: Rounds) -> Id {
+    fn make_fetch(&mut self, factor: Factor, source: &Source, ret: Id, lane_pieces: LanePieces) -> Id {
         small_type(self.m, factor.mat.scalar);
         let (types, inputs) = self.load_types(source);
         let label = format!("coop_fetch_{}", factor.mat.label());
@@ -182,34 +182,34 @@ impl Lower<'_, '_> {
         let k = Index::Value(b.param(types.len() - 1));
         let mut load = Load::new(b, source, &inputs, factor, lane, &known);
         let mut parts = Vec::new();
-        for t in 0..rounds.count {
+        for t in 0..lane_pieces.count {
             let piece = factor.piece_of(b, lane, t);
             let mut all = |b: &mut FunctionBuilder<'_>| {
                 let (row, col) = factor.element(b, piece.line, piece.at, k);
                 let values = load.run(b, factor.mat.order, row, col, factor.piece);
-                if rounds.words == 0 {
+                if lane_pieces.words == 0 {
                     return values;
                 }
                 let words = words_of(b, factor.mat.element(), &values);
                 let entry = |part: &[Id]| match part {
                     [one] => *one,
-                    part => b.ids(Op::CompositeConstruct, rounds.kept, part),
+                    part => b.ids(Op::CompositeConstruct, lane_pieces.kept, part),
                 };
-                words.chunks(rounds.words as usize).map(entry).collect()
+                words.chunks(lane_pieces.words as usize).map(entry).collect()
             };
             let Some(real) = piece.real else {
                 parts.extend(all(b));
                 continue;
             };
-            let entries = rounds.entries as usize;
-            let nothing = b.globals.null(b.module, rounds.kept);
-            parts.extend(b.choose(real, &vec![rounds.kept; entries], &mut all, &mut |_| vec![nothing; entries]));
+            let entries = lane_pieces.entries as usize;
+            let nothing = b.globals.null(b.module, lane_pieces.kept);
+            parts.extend(b.choose(real, &vec![lane_pieces.kept; entries], &mut all, &mut |_| vec![nothing; entries]));
         }
         let value = b.ids(Op::CompositeConstruct, ret, &parts);
         f.finish(Some(value))
     }
 
-    /// The function that brings a slice of a factor by a loop; it takes the stage too where there are two.
+    /// The function that loads a slice of a factor in a loop; it takes the stage too where there are two.
     pub(super) fn fill(&mut self, plan: Plan, factor: Factor, source: &Source) -> Id {
         let at = plan.at[usize::from(!factor.is_a)];
         let place =
@@ -230,7 +230,7 @@ impl Lower<'_, '_> {
             let b = &mut f;
             let lane = this.lanes.lane(b, factor.mat.workgroup);
             let begin = this.lanes.begin(b, &mut this.arena, at);
-            let mut to = Staged { factor, begin };
+            let mut to = StagedFactor { factor, begin };
             if plan.stages > 1 {
                 let stage = Index::Value(b.param(k + 1));
                 to = to.stage(b, stage);
@@ -240,9 +240,9 @@ impl Lower<'_, '_> {
             let pieces = factor.length / factor.piece;
             let total = pieces * factor.lines;
             let lanes = factor.mat.placement.grid.lanes();
-            let rounds = total.div_ceil(lanes);
+            let lane_pieces = total.div_ceil(lanes);
             let arena = &mut this.arena;
-            b.repeat(rounds, if rounds <= 16 { Unroll::Ask } else { Unroll::No }, &mut |b, t| {
+            b.repeat(lane_pieces, if lane_pieces <= 16 { Unroll::Ask } else { Unroll::No }, &mut |b, t| {
                 let skipped = b.mul(t, Index::Const(lanes));
                 let number = b.add(lane, skipped);
                 let unsure = !total.is_multiple_of(lanes);
@@ -266,13 +266,13 @@ pub(super) fn fetched(
     b: &mut FunctionBuilder<'_>,
     arena: &mut Arena,
     fetch: &Fetch,
-    to: &Staged,
+    to: &StagedFactor,
     mul: MulAdd,
     lane: Index,
     value: Id,
 ) {
     let factor = to.factor;
-    let Rounds { count, kept, words, entries } = fetch.rounds;
+    let LanePieces { count, kept, words, entries } = fetch.lane_pieces;
     // What a lane has of piece `t`: words, or elements.
     let parts = |b: &mut FunctionBuilder<'_>, t: u32| {
         let mut parts = Vec::new();

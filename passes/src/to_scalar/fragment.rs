@@ -5,12 +5,12 @@
 
 use super::Mat;
 use super::array::{Array, unroll, unroll_much};
-use super::exchange::Move;
-use super::factor::Staged;
-use super::stage::where_;
+use super::exchange::Conversion;
+use super::exchange_buffer::where_;
+use super::staged_factor::StagedFactor;
 use crate::matrix::arena::Arena;
 use crate::matrix::placement::{MajorOrder, whole_pieces};
-use crate::matrix::position::{At, LanePosition, both};
+use crate::matrix::position::{ElementPosition, LanePosition, both};
 use coop_ir::Id;
 use coop_ir::Op;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
@@ -20,7 +20,7 @@ pub(super) struct Fragment<'a> {
     /// The matrix that they hold.
     pub(super) mat: Mat,
     /// The conversion to the factor, if the matrix is another one.
-    pub(super) how: Option<&'a Move>,
+    pub(super) how: Option<&'a Conversion>,
     /// Computes the value put into shared memory for an element of the factor.
     pub(super) stage: &'a dyn Fn(&mut FunctionBuilder<'_>, Id) -> Id,
 }
@@ -38,7 +38,7 @@ impl Fragment<'_> {
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        to: &Staged,
+        to: &StagedFactor,
         slice: u32,
         (lane, k): (Index, Index),
         value: Id,
@@ -55,14 +55,14 @@ impl Fragment<'_> {
         };
         let deep = if factor.along_memory() { in_line } else { lines };
         let all = |held: u32| Range { first: Index::Const(0), count: held };
-        let (mut along_line, mut across) = (all(in_line.held), all(lines.held));
-        // A slice is a number of rounds in which all lanes get a piece, so a range of what each holds.
-        let round = deep.groups.saturating_mul(deep.piece);
-        let ranged = !whole && !deep.pads() && slice.is_multiple_of(round);
+        let (mut along_line, mut across) = (all(in_line.per_group), all(lines.per_group));
+        // A slice is a multiple of one piece per lane, so it is a range of the elements that each lane holds.
+        let stride = deep.groups.saturating_mul(deep.piece);
+        let ranged = !whole && !deep.pads() && slice.is_multiple_of(stride);
         if ranged {
-            let skipped = b.div(k, round);
+            let skipped = b.div(k, stride);
             let first = b.mul(skipped, Index::Const(deep.piece));
-            let range = Range { first, count: slice / round * deep.piece };
+            let range = Range { first, count: slice / stride * deep.piece };
             *(if factor.along_memory() { &mut along_line } else { &mut across }) = range;
         }
         let work = along_line.count * across.count;
@@ -93,7 +93,7 @@ impl Fragment<'_> {
                     let n = b.mul(n, Index::Const(run));
                     let n = b.add(n, along_line.first);
                     let (i, j) = at(line, n);
-                    let At { row, col, real } = lane_position.place(b, i, j);
+                    let ElementPosition { row, col, real } = lane_position.place(b, i, j);
                     let (row, col) = (row.emit(b), col.emit(b));
                     let (line_at, place) = if along == MajorOrder::Row { (row, col) } else { (col, row) };
                     let (deep, other) = if factor.along_memory() { (place, line_at) } else { (line_at, place) };
@@ -121,7 +121,7 @@ impl Fragment<'_> {
                             values.push((self.stage)(b, value));
                         }
                         if four {
-                            to.put_across(b, arena, line_at, place, &values);
+                            to.put_transposed(b, arena, line_at, place, &values);
                         } else {
                             to.put(b, arena, line_at, place, &values);
                         }

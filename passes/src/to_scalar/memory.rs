@@ -6,19 +6,19 @@
 //!
 //! Memory is seen as units (the pointee of the pointer) of one or more numbers. Element (r, c) begins at bit
 //! `(r * stride * unit) + c * width` behind the pointer (row major), whatever the unit: it may be a part of a number,
-//! a number, or several of them. Lane-dependent parts of the address are kept as sums ([`Lin`]), so that the quotient
+//! a number, or several of them. Lane-dependent parts of the address are kept as sums ([`Affine`]), so that the quotient
 //! and the remainder by the unit fold whenever a lane's elements begin at whole units.
 
 use super::array::unroll;
-use super::exchange::Move;
+use super::exchange::Conversion;
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::address::{FAR, access_operands, narrow};
-use crate::matrix::bits::{gather, part, spread};
-use crate::matrix::linear::Lin;
+use crate::matrix::affine::Affine;
+use crate::matrix::bits::{gather, part, split_value};
 use crate::matrix::placement::{self, MajorOrder, Run};
-use crate::matrix::pointer::{Place, place, step, steppable};
-use crate::matrix::position::{At, LanePosition};
+use crate::matrix::pointer::{MemoryLocation, place, step, steppable};
+use crate::matrix::position::{ElementPosition, LanePosition};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
@@ -26,10 +26,10 @@ use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};
 
-/// Where the arguments of a memory function are among its parameters, and what it is made for.
+/// The access that a memory function is generated for, and the indices of its arguments among the parameters.
 pub(super) struct Access {
     mat: Mat,
-    place: Place,
+    place: MemoryLocation,
     row_major: bool,
     stride: Id,
     operands: Vec<Operand>,
@@ -53,7 +53,7 @@ impl Access {
 /// The state of a function that visits a lane's elements.
 pub(super) struct Visit {
     mat: Mat,
-    place: Place,
+    place: MemoryLocation,
     row_major: bool,
     operands: Vec<Operand>,
     root: Id,
@@ -68,9 +68,9 @@ pub(super) struct Visit {
     far: Option<Id>,
     lane_position: LanePosition,
     /// Numbers that were loaded in straight-line code, by (line, unit, number).
-    loaded: FxHashMap<(Lin, Lin, Index), Id>,
+    loaded: FxHashMap<(Affine, Affine, Index), Id>,
     /// Lines times the stride, likewise.
-    lines: FxHashMap<Lin, Index>,
+    lines: FxHashMap<Affine, Index>,
 }
 
 impl Lower<'_, '_> {
@@ -118,8 +118,9 @@ impl Lower<'_, '_> {
     ) -> Result<(Mat, Id), Refusal> {
         let along = if run.along_row { MajorOrder::Row } else { MajorOrder::Column };
         let lanes = mat.placement.grid.lanes();
-        let placement = placement::spread(lanes, run.shape, along, run.len);
-        let moved = Move { from: mat, to: Mat { placement, ..mat }, transposed: false, op: None, truncates: false };
+        let placement = placement::coalesced(lanes, run.shape, along, run.len);
+        let moved =
+            Conversion { from: mat, to: Mat { placement, ..mat }, transposed: false, op: None, truncates: false };
         if !run.fits(placement) || self.zone(r, mat.workgroup).is_err() {
             let why = format!(
                 "a {} matrix of {}x{} is stored into {memory} memory, and no lane holds all {} elements of a {}-bit word",
@@ -149,7 +150,7 @@ impl Lower<'_, '_> {
         let Some(first) = insert_before(self.m, r, place) else {
             unreachable!("a store that is being lowered is in a block")
         };
-        self.transfer(first, &Move { to: held, ..moved }, object)?;
+        self.transfer(first, &Conversion { to: held, ..moved }, object)?;
         Ok((held, id))
     }
 
@@ -250,8 +251,8 @@ impl Lower<'_, '_> {
         let outer = unroll(mat.placement.len());
         let value = if outer == Unroll::Now {
             let mut parts = Vec::new();
-            for i in 0..mat.placement.rows.held {
-                for j in 0..mat.placement.cols.held {
+            for i in 0..mat.placement.rows.per_group {
+                for j in 0..mat.placement.cols.per_group {
                     parts.push(v.load(&mut b, Index::Const(i), Index::Const(j)));
                 }
             }
@@ -259,9 +260,9 @@ impl Lower<'_, '_> {
         } else {
             let array = b.variable(mat.ty);
             let pointer = b.globals.pointer(b.module, StorageClass::Function, mat.elem);
-            let inner = unroll(mat.placement.cols.held);
-            b.repeat(mat.placement.rows.held, outer, &mut |b, i| {
-                b.repeat(mat.placement.cols.held, inner, &mut |b, j| {
+            let inner = unroll(mat.placement.cols.per_group);
+            b.repeat(mat.placement.rows.per_group, outer, &mut |b, i| {
+                b.repeat(mat.placement.cols.per_group, inner, &mut |b, j| {
                     v.forget();
                     let value = v.load(b, i, j);
                     let at = mat.placement.index(b, i, j);
@@ -363,7 +364,7 @@ impl Visit {
     }
 
     /// The pointer to a number: `line` strides, `unit` units and `number` numbers behind the start.
-    fn pointer(&mut self, b: &mut FunctionBuilder<'_>, line: &Lin, unit: &Lin, number: Index) -> Id {
+    fn pointer(&mut self, b: &mut FunctionBuilder<'_>, line: &Affine, unit: &Affine, number: Index) -> Id {
         if let Some(stride) = self.far {
             return self.far_pointer(b, (line, unit, number), stride);
         }
@@ -376,14 +377,14 @@ impl Visit {
                     b.mul(line, stride)
                 });
                 self.lines.insert(line.clone(), lines);
-                Lin::scaled(lines, 1)
+                Affine::scaled(lines, 1)
             }
         };
         let mut offset = lines.plus(unit);
         let mut number = number;
         if self.place.component.is_some() {
             // Units are the numbers of a vector here: count them from the start of the first vector.
-            let total = offset.plus(&Lin::scaled(self.component, 1));
+            let total = offset.plus(&Affine::scaled(self.component, 1));
             let (vectors, rest) = total.div_rem(b, self.place.lanes);
             (offset, number) = (vectors, rest);
         }
@@ -422,11 +423,11 @@ impl Visit {
     fn far_pointer(
         &mut self,
         b: &mut FunctionBuilder<'_>,
-        (line, unit, number): (&Lin, &Lin, Index),
+        (line, unit, number): (&Affine, &Affine, Index),
         stride: Id,
     ) -> Id {
         let wide = b.globals.uint(b.module, 64);
-        let widened = |b: &mut FunctionBuilder<'_>, n: &Lin| {
+        let widened = |b: &mut FunctionBuilder<'_>, n: &Affine| {
             let n = n.emit(b);
             let n = b.index(n);
             b.ids(Op::UConvert, wide, &[n])
@@ -452,14 +453,14 @@ impl Visit {
     }
 
     /// Splits the bits at which an element begins, in its line, into units and numbers in the unit.
-    fn split(&self, b: &mut FunctionBuilder<'_>, bits: &Lin) -> (Lin, Index, Index) {
+    fn split(&self, b: &mut FunctionBuilder<'_>, bits: &Affine) -> (Affine, Index, Index) {
         let width = self.place.memory.width();
         let unit = if self.place.component.is_some() { width } else { width * self.place.lanes };
         let (unit, rest) = bits.div_rem(b, unit);
         (unit, b.div(rest, width), b.rem(rest, width))
     }
 
-    fn load_number(&mut self, b: &mut FunctionBuilder<'_>, line: &Lin, unit: Lin, number: Index) -> Id {
+    fn load_number(&mut self, b: &mut FunctionBuilder<'_>, line: &Affine, unit: Affine, number: Index) -> Id {
         let key = (line.clone(), unit, number);
         if let Some(id) = self.loaded.get(&key) {
             return *id;
@@ -479,7 +480,7 @@ impl Visit {
 
     /// Loads the lane's element (`i`, `j`).
     fn load(&mut self, b: &mut FunctionBuilder<'_>, i: Index, j: Index) -> Id {
-        let At { row, col, .. } = self.lane_position.place(b, i, j);
+        let ElementPosition { row, col, .. } = self.lane_position.place(b, i, j);
         self.load_lin(b, row, col)
     }
 
@@ -495,16 +496,16 @@ impl Visit {
         self.forget();
         (0..count)
             .map(|n| {
-                let (row, col) = (Lin::scaled(row, 1), Lin::scaled(col, 1));
+                let (row, col) = (Affine::scaled(row, 1), Affine::scaled(col, 1));
                 match order {
-                    MajorOrder::Row => self.load_lin(b, row, col.plus(&Lin::constant(n))),
-                    MajorOrder::Column => self.load_lin(b, row.plus(&Lin::constant(n)), col),
+                    MajorOrder::Row => self.load_lin(b, row, col.plus(&Affine::constant(n))),
+                    MajorOrder::Column => self.load_lin(b, row.plus(&Affine::constant(n)), col),
                 }
             })
             .collect()
     }
 
-    fn load_lin(&mut self, b: &mut FunctionBuilder<'_>, row: Lin, col: Lin) -> Id {
+    fn load_lin(&mut self, b: &mut FunctionBuilder<'_>, row: Affine, col: Affine) -> Id {
         let (line, along) = if self.row_major { (row, col) } else { (col, row) };
         let (memory, scalar) = (self.place.memory, self.mat.scalar);
         let (width, elem) = (memory.width(), self.mat.elem);
@@ -514,7 +515,7 @@ impl Visit {
             let count = scalar.width() / width;
             let parts: Vec<Id> = (0..count)
                 .map(|p| {
-                    let (unit, number, _) = self.split(b, &bits.clone().plus(&Lin::constant(p * width)));
+                    let (unit, number, _) = self.split(b, &bits.clone().plus(&Affine::constant(p * width)));
                     self.load_number(b, &line, unit, number)
                 })
                 .collect();
@@ -540,9 +541,9 @@ impl Visit {
             array
         });
         let (lines, along) = if self.row_major {
-            (placement.rows.held, placement.cols.held / run)
+            (placement.rows.per_group, placement.cols.per_group / run)
         } else {
-            (placement.cols.held, placement.rows.held / run)
+            (placement.cols.per_group, placement.rows.per_group / run)
         };
         let inner = unroll(along * run);
         let this = &mut *self;
@@ -564,18 +565,18 @@ impl Visit {
     /// Stores elements from (`i`, `j`) on, which make one number or a part of several.
     fn store(&mut self, b: &mut FunctionBuilder<'_>, i: Index, j: Index, parts: &[Id]) {
         self.forget();
-        let At { row, col, real: owned } = self.lane_position.place(b, i, j);
+        let ElementPosition { row, col, real: owned } = self.lane_position.place(b, i, j);
         let (line, along) = if self.row_major { (row, col) } else { (col, row) };
         let mut write = |b: &mut FunctionBuilder<'_>| {
             let (memory, scalar) = (self.place.memory, self.mat.scalar);
             let bits = along.clone().times(scalar.width());
             let numbers = if memory.width() < scalar.width() {
-                spread(b, memory, self.place.memory_ty, parts[0], scalar.width())
+                split_value(b, memory, self.place.memory_ty, parts[0], scalar.width())
             } else {
                 vec![gather(b, scalar, self.mat.elem, parts, self.place.memory_ty)]
             };
             for (p, value) in (0..).zip(numbers) {
-                let (unit, number, _) = self.split(b, &bits.clone().plus(&Lin::constant(p * memory.width())));
+                let (unit, number, _) = self.split(b, &bits.clone().plus(&Affine::constant(p * memory.width())));
                 let pointer = self.pointer(b, &line, &unit, number);
                 let operands = access_operands(&self.operands, memory.bytes());
                 b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));

@@ -18,24 +18,24 @@ mod arith;
 mod array;
 mod callback;
 mod exchange;
-mod factor;
+mod exchange_buffer;
 mod fetch;
 mod fragment;
+mod k_loop;
 mod memory;
 mod plan;
 mod product;
 mod reduce;
+mod register_tile;
 mod resident;
 mod row_uniform;
-mod slices;
-mod stage;
-mod tensors;
-mod tile;
+mod staged_factor;
+mod tensor;
 
 use crate::decorations::{self, Decorated};
 use crate::matrix::arena::Arena;
 use crate::matrix::placement::{MajorOrder, Placement, Run, Shape, Use};
-use crate::matrix::{lanes, sweep};
+use crate::matrix::{dead_matrices, lanes};
 use crate::pipeline::PassCx;
 use crate::tensor::{Access, Tensors};
 use crate::{Cause, LoweredMatrix, Refusal};
@@ -138,7 +138,7 @@ enum Deferred {
     Plain(Box<memory::Access>),
     Tensor(Box<Access>),
     /// A matrix that becomes one of other use.
-    Moved(Box<exchange::Move>, Id),
+    Moved(Box<exchange::Conversion>, Id),
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
@@ -153,7 +153,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// With `settle`, factors may stay in shared memory.
+/// With `make_resident`, factors may stay in shared memory.
 fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusal> {
     if let Some(r) = m.globals_with(Op::TypeCooperativeMatrixNV).next() {
         let why = "matrices of SPV_NV_cooperative_matrix are not lowered yet";
@@ -166,7 +166,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
         types::coop_mat(m, *ty).is_some_and(|t| t.view(m, &constants).scope.fixed_as() == Some(Scope::Workgroup))
     };
     let staged = types.iter().copied().filter(in_workgroup).collect();
-    sweep::run(m, &constants, &types, &staged);
+    dead_matrices::run(m, &constants, &types, &staged);
     let mats = plan::collect(m, &constants, &lanes)?;
     let deferred = plan::deferred(m, &mats);
     let settled = if settle { plan::settled(m, &mats, &deferred) } else { FxHashMap::default() };
@@ -234,7 +234,7 @@ impl Lower<'_, '_> {
                 matrix: view.unwrap_or_default(),
                 tile: None,
                 grid: [mat.placement.grid.rows, mat.placement.grid.cols],
-                per_lane: [placement.rows.held, placement.cols.held],
+                per_lane: [placement.rows.per_group, placement.cols.per_group],
                 replicated: placement.copies(),
             });
         }
@@ -248,7 +248,7 @@ impl Lower<'_, '_> {
         self.left.insert(id, load);
     }
 
-    /// Where a factor comes from.
+    /// Returns the source of a factor.
     fn source(&mut self, id: Id) -> product::Source {
         if let Some(resident) = self.residents.get(&id) {
             return product::Source::Resident(*resident);
@@ -326,7 +326,7 @@ impl Lower<'_, '_> {
         let inst = self.m.inst(r);
         let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         let operand = inst.ids().find_map(|id| self.mat_of(id));
-        if inst.result.is_some_and(|id| self.settled.contains_key(&id)) && self.settle(r)? {
+        if inst.result.is_some_and(|id| self.settled.contains_key(&id)) && self.make_resident(r)? {
             return Ok(());
         }
         let inst = self.m.inst(r);

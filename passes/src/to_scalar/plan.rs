@@ -1,22 +1,24 @@
 //! Chooses the placement of each matrix type, for the module as a whole.
 //!
-//! Matrices of subgroup scope are small, and held in bands of one grid. Those of workgroup scope are held without
-//! copies: factors in spreads along the direction in which they mostly lie in memory, accumulators in tiles whose
-//! pieces are what the factors of their products have together.
+//! Matrices of subgroup scope are small, and held in blocks of one thread grid. Those of workgroup scope are held without
+//! copies: factors in coalesced placements along their usual major order in memory, accumulators in tiles whose pieces
+//! match the adjacent elements of the factors of their products.
 
 use super::Mat;
 use super::arith::HALF;
 use crate::Refusal;
 use crate::matrix::callback::may_write;
 use crate::matrix::logical::{Logical, logical};
-use crate::matrix::placement::{Holding, MajorOrder, Run, Shape, ThreadGrid, Use, choose, spread_within, tile};
-use crate::matrix::{lanes, observe};
+use crate::matrix::placement::{
+    BlockedMatrix, MajorOrder, Run, Shape, ThreadGrid, Use, choose, coalesced_within, tile,
+};
+use crate::matrix::{lanes, observed_replication};
 use coop_ir::constant::Constants;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, Module, Op};
 
-/// Every matrix type with its dimensions, and the grids that they are cut by.
+/// Every matrix type with its dimensions, and the thread grids that hold them.
 pub(super) fn collect(
     m: &Module,
     constants: &Constants,
@@ -24,7 +26,7 @@ pub(super) fn collect(
 ) -> Result<FxHashMap<Id, Mat>, Refusal> {
     let found = logical(m, constants)?;
     let uses: FxHashMap<Id, Use> = found.iter().map(|l| (l.ty.id, l.shape.use_)).collect();
-    let observed = observe::observed(m, &uses).types;
+    let observed = observed_replication::observed(m, &uses).types;
     let mut mats = FxHashMap::default();
     let directions = Directions::new(m, constants, &found);
     for scope in [false, true] {
@@ -33,11 +35,11 @@ pub(super) fn collect(
         let count = lanes.count(scope).ok_or_else(|| lanes.unknown(Some(first.at), scope))?;
         let by_id: FxHashMap<Id, (Scalar, Shape)> = of_scope.iter().map(|l| (l.ty.id, (l.scalar, l.shape))).collect();
         let runs = runs(m, constants, &by_id);
-        let held = |shape: Shape, ty: Id| Holding { shape, once: observed.contains(&ty) };
+        let held = |shape: Shape, ty: Id| BlockedMatrix { shape, once: observed.contains(&ty) };
         let grid = if scope {
             ThreadGrid::new(count, 1)
         } else {
-            let holdings: Vec<Holding> = of_scope.iter().map(|l| held(l.shape, l.ty.id)).collect();
+            let holdings: Vec<BlockedMatrix> = of_scope.iter().map(|l| held(l.shape, l.ty.id)).collect();
             choose(count, &holdings, &runs)
         };
         let pieces = Pieces::new(m, &by_id, &runs, &directions);
@@ -46,7 +48,7 @@ pub(super) fn collect(
             let order = directions.of(ty.id, shape.use_);
             let placement = match shape.use_ {
                 _ if !scope => {
-                    let placement = grid.held(held(shape, ty.id));
+                    let placement = grid.blocked(held(shape, ty.id));
                     if observed.contains(&ty.id) && placement.pads() {
                         return Err(not_once(m, ty.id, shape, count));
                     }
@@ -57,7 +59,7 @@ pub(super) fn collect(
                     // What is put into shared memory in slices of K should be every lane's work each time.
                     let along_k = (order == MajorOrder::Row) == (shape.use_ == Use::A);
                     let span = if along_k { SPAN } else { u32::MAX };
-                    spread_within(count, shape, order, QUAD_BITS / scalar.width().clamp(8, 128), span)
+                    coalesced_within(count, shape, order, QUAD_BITS / scalar.width().clamp(8, 128), span)
                 }
             };
             let elem = ty.component;

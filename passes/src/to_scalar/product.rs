@@ -11,17 +11,17 @@
 //!
 //! # How a factor lies in shared memory
 //!
-//! In lines along the direction in which it lies in memory ([`MajorOrder`]), each line from a whole quad on. *Packed*:
+//! In lines along the direction in which it lies in memory ([`crate::matrix::placement::MajorOrder`]), each line from a whole quad on. *Packed*:
 //! elements as they are, so that a piece of neighbours is written and read as whole words or quads; an odd number of
 //! quads from line to line keeps lanes that read neighbouring lines from the same banks. *Loose*, where neighbours don't
 //! make whole words: a word for each element.
 
 use super::arith::{HALF, MulAdd};
-use super::array::{Array, Sink, unroll};
-use super::exchange::Move;
-use super::factor::{Factor, Staged};
+use super::array::{Array, ArrayBuilder, unroll};
+use super::exchange::Conversion;
+use super::k_loop::{FactorFill, FillMethod, KLoop, call};
 use super::memory::Access;
-use super::slices::{Fill, Filling, Slices, call};
+use super::staged_factor::{Factor, StagedFactor};
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Elem, Region};
@@ -42,7 +42,7 @@ const MOST_BYTES: u32 = 48 << 10;
 /// The `k` of a slice at most.
 const LONGEST_SLICE: u32 = 64;
 
-/// The same of widened elements: what is on its way from memory waits in registers.
+/// The same of widened elements: elements that are being fetched wait in registers.
 const LONGEST_WIDE: u32 = 16;
 
 /// Slices of widened elements that are shorter are not worth their barriers.
@@ -58,12 +58,12 @@ pub(super) const WRITTEN_OUT_SLICES: u32 = 4;
 /// The `k` that are multiplied at once at most.
 const LONGEST_BLOCK: u32 = 16;
 
-/// Where the elements of a factor come from.
+/// The source of the elements of a factor.
 pub(super) enum Source {
     /// An array of which each lane holds a part.
     Value(Id),
     /// A matrix of another use, which each lane holds a part of.
-    Moved(Box<Move>, Id),
+    Moved(Box<Conversion>, Id),
     /// A load, whose result nothing else uses.
     Memory(Box<Access>),
     /// The same of a tensor.
@@ -92,7 +92,7 @@ pub(super) struct Plan {
     pub(super) block: u32,
     /// Slices for which there is room at the same time: with two, one is written while the other is read.
     pub(super) stages: u32,
-    /// Where the factors are.
+    /// The locations of the factors.
     pub(super) at: [Region; 2],
 }
 
@@ -103,9 +103,14 @@ impl Plan {
     }
 
     /// The factors, in the first stage.
-    pub(super) fn staged(&self, b: &mut FunctionBuilder<'_>, lanes: &mut LaneSource, arena: &mut Arena) -> [Staged; 2] {
+    pub(super) fn staged(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        lanes: &mut LaneSource,
+        arena: &mut Arena,
+    ) -> [StagedFactor; 2] {
         [(self.a, self.at[0]), (self.b, self.at[1])]
-            .map(|(factor, region)| Staged { factor, begin: lanes.begin(b, arena, region) })
+            .map(|(factor, region)| StagedFactor { factor, begin: lanes.begin(b, arena, region) })
     }
 }
 
@@ -199,7 +204,7 @@ impl Lower<'_, '_> {
     }
 
     /// The product with sums in pairs of f16, its slices and stages, where everything is f16 and lies so that pairs are
-    /// read as they are: what lies along K has to be turned on its way from memory, two lines at a time.
+    /// read as they are: elements along K have to be transposed between memory and shared memory, two lines at a time.
     fn pairs(&mut self, mul: MulAdd, sources: &[Source; 2], room: u32) -> Option<(MulAdd, u32, u32)> {
         let placement = mul.d.placement;
         let halves = [mul.a, mul.b, mul.c, mul.d].iter().all(|m| m.scalar == HALF) && mul.c.ty == mul.d.ty;
@@ -240,7 +245,7 @@ impl Lower<'_, '_> {
             // Whole slices, so that none is longer than what is left.
             (1..=depth.min(most)).rev().find(fits).unwrap_or(1)
         };
-        // Conversions are cheaper once, on the way in, than each time that an element is read; two stages spare half of
+        // Conversions are cheaper once, when the element is staged, than each time that an element is read; two stages spare half of
         // the barriers. What lanes hold is looked through for each slice, so slices of that are long.
         let held = sources.iter().any(|s| matches!(s, Source::Value(_) | Source::Moved(..)));
         let (wanted, two) = if held { (LONGEST_SLICE, 1) } else { (LONGEST_WIDE, 2) };
@@ -276,16 +281,16 @@ impl Lower<'_, '_> {
         let c = params[types.len() - 1];
         let first = begin.map_or(c, |begin| call(b, begin, sums, &[c]));
         let fills = fills.into_iter().zip(staged);
-        let fills = fills.map(|((fill, range), staged)| Filling::new(b, plan, fill, params[range].to_vec(), staged));
-        let slices = Slices { plan, lane, sums, multiply, fills: fills.collect() };
+        let fills = fills.map(|((fill, range), staged)| FactorFill::new(b, plan, fill, params[range].to_vec(), staged));
+        let slices = KLoop { plan, lane, sums, multiply, fills: fills.collect() };
         let last = slices.multiply_all(b, &mut self.arena, first);
         let result = end.map_or(last, |end| call(b, end, mul.d.ty, &[last, c]));
         Ok(f.finish(Some(result)))
     }
 
-    /// The way of each factor into shared memory, and which of the parameters of the product's function that takes; their
+    /// The method that stages each factor, and which of the parameters of the product's function that takes; their
     /// types.
-    fn fills(&mut self, plan: Plan, sources: &[Source; 2]) -> (Vec<(Fill, Range<usize>)>, Vec<Id>) {
+    fn fills(&mut self, plan: Plan, sources: &[Source; 2]) -> (Vec<(FillMethod, Range<usize>)>, Vec<Id>) {
         let mut types = Vec::new();
         let mut fills = Vec::new();
         for (source, factor) in sources.iter().zip([plan.a, plan.b]) {
@@ -299,12 +304,12 @@ impl Lower<'_, '_> {
             let range = types.len()..types.len() + inputs.len();
             types.extend(inputs);
             let fill = match source {
-                Source::Value(_) => Fill::Array(None),
-                Source::Resident(_) => Fill::There,
-                Source::Moved(how, _) => Fill::Array(Some(how.clone())),
+                Source::Value(_) => FillMethod::Array(None),
+                Source::Resident(_) => FillMethod::There,
+                Source::Moved(how, _) => FillMethod::Array(Some(how.clone())),
                 load => match self.fetch(factor, load) {
-                    Some(fetch) => Fill::Fetch(fetch),
-                    None => Fill::Function(self.fill(plan, factor, load)),
+                    Some(fetch) => FillMethod::Fetch(fetch),
+                    None => FillMethod::Function(self.fill(plan, factor, load)),
                 },
             };
             fills.push((fill, range));
@@ -346,7 +351,7 @@ impl Lower<'_, '_> {
             let how = unroll(mul.c.placement.len());
             let c = Array::new(b, mul.c, c, how != Unroll::Now);
             let sum = b.globals.scalar(b.module, mul.sum());
-            let mut sink = Sink::of(b, sums, sum, mul.c.placement.len(), how != Unroll::Now);
+            let mut sink = ArrayBuilder::of(b, sums, sum, mul.c.placement.len(), how != Unroll::Now);
             b.repeat(mul.c.placement.len(), how, &mut |b, at| {
                 let value = c.get(b, at);
                 let first = mul.begin(b, value);
@@ -380,7 +385,7 @@ impl Lower<'_, '_> {
             let how = unroll(mul.d.placement.len());
             let all = Array::of(b, sums, sum, all, how != Unroll::Now);
             let c = Array::new(b, mul.c, c, how != Unroll::Now);
-            let mut sink = Sink::new(b, mul.d, how != Unroll::Now);
+            let mut sink = ArrayBuilder::new(b, mul.d, how != Unroll::Now);
             b.repeat(mul.d.placement.len(), how, &mut |b, at| {
                 let sum = all.get(b, at);
                 let c = c.get(b, at);

@@ -1,19 +1,19 @@
-//! Reductions.
+//! Lowers reductions.
 //!
-//! Each lane folds what it holds of a line. Where the lanes of a line are in one subgroup, they then hand each other
-//! their folds by shuffles, half of the line those of the other, and nothing goes through shared memory. Else it goes as
-//! in [`super::exchange`]: one lane of each line folds what the others wrote, and all that hold a part of the line read that.
+//! Each lane folds its elements of a line. If the lanes of a line are in one subgroup, they combine their results by shuffles
+//! in a butterfly pattern, without shared memory. Otherwise results go through shared memory as in [`super::exchange`]: one
+//! lane of each line folds the results of the others, and all lanes that hold a part of the line read the total.
 
-use super::array::{Array, Sink, unroll_much, visit};
-use super::exchange::Passage;
-use super::stage::{Loose, where_};
+use super::array::{Array, ArrayBuilder, unroll_much, visit};
+use super::exchange::StagedTransfer;
+use super::exchange_buffer::{ElementBuffer, where_};
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Region, Zone};
-use crate::matrix::bits::{gather, small_type, spread};
+use crate::matrix::bits::{gather, small_type, split_value};
 use crate::matrix::lanes::LaneSource;
-use crate::matrix::placement::{AxisSplit, Line};
-use crate::matrix::position::{At, LanePosition, both};
+use crate::matrix::placement::{AxisSplit, LaneRange};
+use crate::matrix::position::{ElementPosition, LanePosition, both};
 use crate::matrix::row_uniform::{Combine, combine as what};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::hash::FxHashMap;
@@ -158,7 +158,7 @@ impl Reduction {
         let b = &mut f;
         let (arena, sources) = (&mut this.arena, &mut this.lanes);
         let begin = sources.begin(b, arena, region);
-        let loose = Loose::new(b, begin, from.element());
+        let buffer = ElementBuffer::new(b, begin, from.element());
         let lane = sources.lane(b, from.workgroup);
         let (source, target) =
             (LanePosition::of_lane(b, from.placement, lane), LanePosition::of_lane(b, to.placement, lane));
@@ -175,23 +175,23 @@ impl Reduction {
         let group = if lines.along.groups == 1 || parts == 1 { Index::Const(0) } else { group };
         let skipped = b.mul(group, Index::Const(lines.across.extent));
         if let Some(line) = line.filter(|_| !self.same) {
-            b.repeat(lines.across.held, how, &mut |b, i| {
+            b.repeat(lines.across.per_group, how, &mut |b, i| {
                 let sum = self.fold_line(b, lines, &source, &array, i, how);
                 let sum = self.fold_lanes(b, sources, line, lane, sum);
                 let (line, real) = lines.line(b, &source, i);
                 let line = line.emit(b);
                 let place = b.add(skipped, line);
                 let mine = both(b, mine, real);
-                where_(b, mine, &mut |b| loose.put(b, arena, place, sum));
+                where_(b, mine, &mut |b| buffer.put(b, arena, place, sum));
             });
         } else {
             where_(b, mine, &mut |b| {
-                b.repeat(lines.across.held, how, &mut |b, i| {
+                b.repeat(lines.across.per_group, how, &mut |b, i| {
                     let (line, real) = lines.line(b, &source, i);
                     let sum = self.fold_line(b, lines, &source, &array, i, how);
                     let line = line.emit(b);
                     let place = b.add(skipped, line);
-                    where_(b, real, &mut |b| loose.put(b, arena, place, sum));
+                    where_(b, real, &mut |b| buffer.put(b, arena, place, sum));
                 });
             });
         }
@@ -205,8 +205,8 @@ impl Reduction {
                 let real =
                     (!extent.is_multiple_of(count)).then(|| b.compare(Op::ULessThan, line, Index::Const(extent)));
                 where_(b, real, &mut |b| {
-                    let total = self.fold_places(b, arena, &loose, line, parts, extent);
-                    loose.put(b, arena, line, total);
+                    let total = self.fold_strided(b, arena, &buffer, line, parts, extent);
+                    buffer.put(b, arena, line, total);
                 });
             });
             arena.barrier(b, zone);
@@ -214,11 +214,11 @@ impl Reduction {
         // A line of the result is a line of the source: read once, and given to all its elements.
         let split = if by_row { to.placement.rows } else { to.placement.cols };
         let how = unroll_much(to.placement.len());
-        let mut sink = Sink::new(b, to, how != Unroll::Now);
+        let mut sink = ArrayBuilder::new(b, to, how != Unroll::Now);
         if how == Unroll::Now {
             let mut totals = Vec::new();
-            for i in 0..split.held {
-                totals.push(Reduction::total(b, arena, &loose, lines, &target, Index::Const(i)));
+            for i in 0..split.per_group {
+                totals.push(Reduction::total(b, arena, &buffer, lines, &target, Index::Const(i)));
             }
             visit(b, to.placement, how, &mut |b, i, j, at| {
                 let Index::Const(line) = (if by_row { i } else { j }) else {
@@ -229,7 +229,7 @@ impl Reduction {
         } else {
             visit(b, to.placement, how, &mut |b, i, j, at| {
                 let line = if by_row { i } else { j };
-                let total = Reduction::total(b, arena, &loose, lines, &target, line);
+                let total = Reduction::total(b, arena, &buffer, lines, &target, line);
                 sink.set(b, at, total);
             });
         }
@@ -239,7 +239,7 @@ impl Reduction {
 
     /// The lanes that have parts of a line, where they can fold them without shared memory: nothing is held twice, and no
     /// lane is without a part.
-    fn line(&self, lanes: &LaneSource) -> Option<Line> {
+    fn line(&self, lanes: &LaneSource) -> Option<LaneRange> {
         let Mat { placement, workgroup, scalar, .. } = self.from;
         let line = placement.grid.line(self.mask == ROW)?;
         let fits = !placement.copies() && scalar.width() <= 32 && lanes.can_shuffle(line, workgroup);
@@ -254,7 +254,7 @@ impl Reduction {
     }
 
     /// The reduction of lines that lanes have of both matrices, without shared memory.
-    fn in_lanes(self, this: &mut Lower<'_, '_>, lines: Lines, line: Option<Line>) -> Id {
+    fn in_lanes(self, this: &mut Lower<'_, '_>, lines: Lines, line: Option<LaneRange>) -> Id {
         let (from, to) = (self.from, self.to);
         let label = self.label(if lines.by_row { "row" } else { "column" });
         let mut f = FunctionBuilder::new(this.m, &mut this.g, &label, to.ty, &[from.ty]);
@@ -264,7 +264,7 @@ impl Reduction {
         let value = b.param(0);
         let how = unroll_much(from.placement.len().max(to.placement.len()));
         let array = Array::new(b, from, value, how != Unroll::Now);
-        let mut sink = Sink::new(b, to, how != Unroll::Now);
+        let mut sink = ArrayBuilder::new(b, to, how != Unroll::Now);
         let lanes = &mut this.lanes;
         let mut fold = |b: &mut FunctionBuilder<'_>, i: Index| {
             let sum = self.fold_line(b, lines, &source, &array, i, how);
@@ -276,9 +276,9 @@ impl Reduction {
         if lines.by_row {
             sink.rows(b, to, how, &mut |b, i, _| fold(b, i));
         } else {
-            b.repeat(to.placement.cols.held, how, &mut |b, j| {
+            b.repeat(to.placement.cols.per_group, how, &mut |b, j| {
                 let total = fold(b, j);
-                b.repeat(to.placement.rows.held, how, &mut |b, i| {
+                b.repeat(to.placement.rows.per_group, how, &mut |b, i| {
                     let at = to.placement.index(b, i, j);
                     sink.set(b, at, total);
                 });
@@ -294,7 +294,7 @@ impl Reduction {
         &self,
         b: &mut FunctionBuilder<'_>,
         lanes: &mut LaneSource,
-        line: Line,
+        line: LaneRange,
         lane: Index,
         mut sum: Id,
     ) -> Id {
@@ -313,7 +313,7 @@ impl Reduction {
             let other = match scalar.width() {
                 32 if elem == word => other,
                 32 => b.ids(Op::Bitcast, elem, &[other]),
-                _ => spread(b, scalar, elem, other, 32)[0],
+                _ => split_value(b, scalar, elem, other, 32)[0],
             };
             let (first, second) = if commutes {
                 (sum, other)
@@ -332,14 +332,14 @@ impl Reduction {
     fn total(
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        loose: &Loose,
+        buffer: &ElementBuffer,
         lines: Lines,
         target: &LanePosition,
         line: Index,
     ) -> Id {
         let (line, _) = lines.line(b, target, line);
         let line = line.emit(b);
-        loose.get(b, arena, line)
+        buffer.get(b, arena, line)
     }
 
     /// The fold of what the lane holds of its `i`th line, of which the first element is real.
@@ -364,7 +364,7 @@ impl Reduction {
         }
         if how == Unroll::Now {
             let mut sum = first;
-            for j in 1..lines.along.held {
+            for j in 1..lines.along.per_group {
                 let index = at(b, Index::Const(j));
                 let value = array.get(b, index);
                 let (_, real) = lines.element(b, lane_position, Index::Const(j));
@@ -374,7 +374,7 @@ impl Reduction {
         }
         let sum = b.variable(self.from.elem);
         b.effect(Op::Store, [sum, first].map(Operand::Id));
-        b.repeat(lines.along.held - 1, how, &mut |b, j| {
+        b.repeat(lines.along.per_group - 1, how, &mut |b, j| {
             let j = b.add(j, Index::Const(1));
             let index = at(b, j);
             let value = array.get(b, index);
@@ -387,21 +387,21 @@ impl Reduction {
     }
 
     /// The fold of `count` places, `step` apart.
-    fn fold_places(
+    fn fold_strided(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        loose: &Loose,
+        buffer: &ElementBuffer,
         begin: Index,
         count: u32,
         step: u32,
     ) -> Id {
-        let first = loose.get(b, arena, begin);
+        let first = buffer.get(b, arena, begin);
         if count <= 4 {
             let mut sum = first;
             for i in 1..count {
                 let place = b.add(begin, Index::Const(i * step));
-                let value = loose.get(b, arena, place);
+                let value = buffer.get(b, arena, place);
                 sum = self.fold(b, sum, value);
             }
             return sum;
@@ -413,7 +413,7 @@ impl Reduction {
             let offset = b.mul(i, Index::Const(step));
             let offset = b.add(offset, Index::Const(step));
             let place = b.add(begin, offset);
-            let value = loose.get(b, arena, place);
+            let value = buffer.get(b, arena, place);
             let before = b.ids(Op::Load, self.from.elem, &[sum]);
             let after = self.fold(b, before, value);
             b.effect(Op::Store, [sum, after].map(Operand::Id));
@@ -434,7 +434,7 @@ impl Reduction {
         let b = &mut f;
         let (arena, sources) = (&mut this.arena, &mut this.lanes);
         let begin = sources.begin(b, arena, region);
-        let loose = Loose::new(b, begin, from.element());
+        let buffer = ElementBuffer::new(b, begin, from.element());
         let lane = sources.lane(b, from.workgroup);
         let source = LanePosition::of_lane(b, from.placement, lane);
         let value = b.param(0);
@@ -459,7 +459,7 @@ impl Reduction {
                     return;
                 }
                 let value = array.get(b, at);
-                let At { real, .. } = source.place(b, i, j);
+                let ElementPosition { real, .. } = source.place(b, i, j);
                 // In a loop the first one comes by again.
                 let other = match at {
                     Index::Const(_) => None,
@@ -475,7 +475,7 @@ impl Reduction {
             let line = b.mul(row, Index::Const(cols));
             let place = b.add(line, col);
             let sum = b.ids(Op::Load, from.elem, &[sum]);
-            loose.put(b, arena, place, sum);
+            buffer.put(b, arena, place, sum);
         });
         arena.barrier(b, zone);
         if chunks > 1 {
@@ -488,26 +488,26 @@ impl Reduction {
                 let begin = b.mul(mine, Index::Const(chunk));
                 let whole = b.compare(Op::ULessThan, mine, Index::Const(chunks - u32::from(last < chunk)));
                 b.when(whole, &mut |b| {
-                    let total = self.fold_places(b, arena, &loose, begin, chunk, 1);
-                    loose.put(b, arena, begin, total);
+                    let total = self.fold_strided(b, arena, &buffer, begin, chunk, 1);
+                    buffer.put(b, arena, begin, total);
                 });
                 if last < chunk {
                     let rest = b.compare(Op::IEqual, mine, Index::Const(chunks - 1));
                     b.when(rest, &mut |b| {
-                        let total = self.fold_places(b, arena, &loose, begin, last, 1);
-                        loose.put(b, arena, begin, total);
+                        let total = self.fold_strided(b, arena, &buffer, begin, last, 1);
+                        buffer.put(b, arena, begin, total);
                     });
                 }
             });
             arena.barrier(b, zone);
         }
         let total = if chunks > 1 {
-            self.fold_places(b, arena, &loose, Index::Const(0), chunks, chunk)
+            self.fold_strided(b, arena, &buffer, Index::Const(0), chunks, chunk)
         } else {
-            self.fold_places(b, arena, &loose, Index::Const(0), parts, 1)
+            self.fold_strided(b, arena, &buffer, Index::Const(0), parts, 1)
         };
         let how = unroll_much(to.placement.len());
-        let mut sink = Sink::new(b, to, how != Unroll::Now);
+        let mut sink = ArrayBuilder::new(b, to, how != Unroll::Now);
         visit(b, to.placement, how, &mut |b, _, _, at| sink.set(b, at, total));
         let result = sink.finish(b);
         Ok(f.finish(Some(result)))
@@ -516,17 +516,23 @@ impl Reduction {
     /// Every element becomes the fold of four neighbours.
     fn quarters(self, this: &mut Lower<'_, '_>, r: InstRef) -> Result<Id, Refusal> {
         let (from, to, label) = (self.from, self.to, self.label("2x2"));
-        let way = Passage { label: &label, from, to, elem: from.element(), step: 2 };
+        let transfer = StagedTransfer { label: &label, from, to, elem: from.element(), step: 2 };
         let cols = from.placement.shape.cols;
-        this.pass(r, &way, &|_, value| value, &|row, col| (row.times(2), col.times(2)), &|b, arena, loose, corner| {
-            let mut sum = loose.get(b, arena, corner);
-            for offset in [1, cols, cols + 1] {
-                let place = b.add(corner, Index::Const(offset));
-                let value = loose.get(b, arena, place);
-                sum = self.fold(b, sum, value);
-            }
-            sum
-        })
+        this.pass(
+            r,
+            &transfer,
+            &|_, value| value,
+            &|row, col| (row.times(2), col.times(2)),
+            &|b, arena, buffer, corner| {
+                let mut sum = buffer.get(b, arena, corner);
+                for offset in [1, cols, cols + 1] {
+                    let place = b.add(corner, Index::Const(offset));
+                    let value = buffer.get(b, arena, place);
+                    sum = self.fold(b, sum, value);
+                }
+                sum
+            },
+        )
     }
 }
 
@@ -537,7 +543,7 @@ impl Lines {
         b: &mut FunctionBuilder<'_>,
         lane_position: &LanePosition,
         i: Index,
-    ) -> (crate::matrix::linear::Lin, Option<Id>) {
+    ) -> (crate::matrix::affine::Affine, Option<Id>) {
         if self.by_row { lane_position.row(b, i) } else { lane_position.col(b, i) }
     }
 
@@ -547,7 +553,7 @@ impl Lines {
         b: &mut FunctionBuilder<'_>,
         lane_position: &LanePosition,
         j: Index,
-    ) -> (crate::matrix::linear::Lin, Option<Id>) {
+    ) -> (crate::matrix::affine::Affine, Option<Id>) {
         if self.by_row { lane_position.col(b, j) } else { lane_position.row(b, j) }
     }
 }

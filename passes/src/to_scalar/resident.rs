@@ -1,12 +1,12 @@
-//! Factors that stay in shared memory: loads that several products use, or one in a loop, are put there once, as the
-//! products want them, and lanes hold nothing of them. Widened alone: an H100 loses more by conversions at each `k` (17 % of
-//! a product of f16) than by bringing what lanes hold again.
+//! Keeps factors in shared memory: a load that several products use, or one in a loop, is staged once, in the layout that
+//! the products need, and lanes hold none of it. Factors stay resident only if they are widened: with conversions at each `k`
+//! an H100 loses more time (17 % of a product of f16) than with staging the held elements again.
 
 use super::Lower;
 use super::arith::MulAdd;
-use super::factor::{Factor, Staged};
 use super::fetch::fetched;
 use super::product::Resident;
+use super::staged_factor::{Factor, StagedFactor};
 use crate::Refusal;
 use crate::matrix::arena::Elem;
 use coop_ir::builder::FunctionBuilder;
@@ -20,7 +20,7 @@ const MOST_BYTES: u32 = 36 << 10;
 
 impl Lower<'_, '_> {
     /// Lets the result of a load stay in shared memory, if it can: whether it does.
-    pub(super) fn settle(&mut self, r: InstRef) -> Result<bool, Refusal> {
+    pub(super) fn make_resident(&mut self, r: InstRef) -> Result<bool, Refusal> {
         let inst = self.m.inst(r);
         let (Some(id), Some(ty), origin) = (inst.result, inst.ty, inst.origin) else { return Ok(false) };
         let Some((is_a, sums)) = self.settled.remove(&id) else { return Ok(false) };
@@ -70,7 +70,7 @@ impl Lower<'_, '_> {
             let b = &mut f;
             let (arena, lanes) = (&mut this.arena, &mut this.lanes);
             let lane = lanes.lane(b, true);
-            let staged = Staged { factor, begin: lanes.begin(b, arena, at) };
+            let staged = StagedFactor { factor, begin: lanes.begin(b, arena, at) };
             let mut inputs: Vec<Id> =
                 [fetch.function].into_iter().chain((0..types.len()).map(|n| b.param(n))).collect();
             inputs.push(b.u32(0));

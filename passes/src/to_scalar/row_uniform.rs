@@ -1,12 +1,12 @@
-//! Matrices whose rows hold one value each.
+//! Lowers operations on matrices whose rows hold one value each.
 //!
-//! Lanes hold all elements of them as of others. But who computes with such a matrix reads the first that the lane holds
-//! of a row, and makes one of those where the result is such a matrix too: the others are then read by nothing, in loops
-//! neither, and cost no registers.
+//! Lanes have arrays for all of their elements, as for other matrices. But an operation on such a matrix reads only the first
+//! element of each row that the lane holds, and computes only that one if the result is such a matrix too. The other elements
+//! are then unused, in loops as well, and need no registers.
 
 use super::Mat;
 use crate::matrix::callback::has_effects;
-use crate::matrix::row_uniform::{find, given, takes_place};
+use crate::matrix::row_uniform::{find, given, uses_position};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Id, Inst, Module, Op};
@@ -20,7 +20,7 @@ pub(super) fn row_uniform_values(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHas
         match inst.op {
             Op::CooperativeMatrixPerElementOpNV => {
                 let function = inst.id(1)?;
-                (!has_effects(m, function) && !takes_place(m, function)[1]).then_some(matrices)
+                (!has_effects(m, function) && !uses_position(m, function)[1]).then_some(matrices)
             }
             op if op.is_elementwise() => {
                 let same = |id: &Id| mat_of(*id).is_some_and(|from| from.placement == mat.placement);
@@ -31,8 +31,8 @@ pub(super) fn row_uniform_values(m: &Module, mats: &FxHashMap<Id, Mat>) -> FxHas
     })
 }
 
-/// The element of a lane that stands for its element `at`, in row `i` as it counts: of a matrix whose rows are alike the
+/// Returns the index of the element that represents a lane's element `at`, in its row `i`: of a row-uniform matrix the
 /// first of the row.
-pub(super) fn standing(b: &mut FunctionBuilder<'_>, row_uniform: bool, mat: Mat, i: Index, at: Index) -> Index {
-    if row_uniform { b.mul(i, Index::Const(mat.placement.cols.held)) } else { at }
+pub(super) fn representative(b: &mut FunctionBuilder<'_>, row_uniform: bool, mat: Mat, i: Index, at: Index) -> Index {
+    if row_uniform { b.mul(i, Index::Const(mat.placement.cols.per_group)) } else { at }
 }

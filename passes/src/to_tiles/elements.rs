@@ -1,7 +1,7 @@
-//! The elements of tiles that an invocation holds, one after the other.
+//! Visits the elements of tiles that an invocation holds.
 //!
-//! How many those are, the device says when the shader is compiled; element `i` of one tile is where element `i` of any
-//! other tile of the same type is.
+//! The device decides how many elements those are when the shader is compiled. Element `i` of a tile has the same position
+//! as element `i` of any other tile of the same type.
 
 use super::inst::Slot;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};

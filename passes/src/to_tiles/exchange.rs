@@ -1,9 +1,9 @@
-//! Operations that move elements between tiles: conversions of use, transposition, folding 2x2 blocks.
+//! Lowers operations that move elements between tiles: conversions of use, transposition, folding of 2x2 blocks.
 //!
-//! A staging buffer holds rows of the source as they are in memory; every subgroup stores its tiles there, and loads those of
-//! the result from there, column by column where it is transposed. Where elements change on the way, or where the
-//! padding of the result must become zero, invocations make a second staging buffer of the first. What does not fit goes in
-//! slices of rows; every invocation of the scope takes part in every slice.
+//! A staging buffer holds rows of the source in row-major or column-major order. Every subgroup stores its tiles to it and
+//! loads the tiles of the result from it, in the other order for a transposition. Where elements are converted too, or where
+//! the padding of the result must be zero, invocations fill a second staging buffer from the first. If the matrix does not
+//! fit, it is processed in slices of rows, and every invocation of the scope takes part in every slice.
 
 use super::inst::{Slot, malformed};
 use super::memory::both;
@@ -11,12 +11,12 @@ use super::native::TRANSPOSE;
 use super::shape::{self, Mat};
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::{Batch, Key};
-use super::{Parts, Tiles, tile_type};
+use super::{TileIds, Tiles, tile_type};
 use crate::Refusal;
 use crate::decorations::Decorated;
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, QUAD, Zone};
 use crate::matrix::elementwise::apply;
-use crate::matrix::linear::Lin;
 use crate::matrix::placement::Use;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::rewrite::remove_globals;
@@ -36,14 +36,14 @@ pub(super) enum Change {
 
 /// A conversion of a matrix to another one.
 #[derive(Clone, Debug)]
-pub(super) struct Move {
+pub(super) struct Conversion {
     pub(super) from: Mat,
     pub(super) to: Mat,
     pub(super) transposed: bool,
     pub(super) change: Change,
 }
 
-impl Move {
+impl Conversion {
     /// Rows of the source for each row of the second staging buffer.
     fn ratio(&self) -> u32 {
         if matches!(self.change, Change::Fold(_)) { 2 } else { 1 }
@@ -85,7 +85,7 @@ impl Tiles<'_, '_> {
             op => Change::Convert(op, decorations),
         };
         forget_transpose(b, inst.result);
-        let how = Move { from, to, transposed, change };
+        let how = Conversion { from, to, transposed, change };
         let mut slot = Slot::new(r);
         let result = self.exchange(b, r, &mut slot, how, parts)?;
         self.define(inst, to, result);
@@ -112,15 +112,15 @@ impl Tiles<'_, '_> {
         Some(tile_type(b.module, b.globals, &mut self.tile_types, key))
     }
 
-    /// Takes a matrix to where and what another one is.
+    /// Converts a matrix to the positions and the type of another one.
     pub(super) fn exchange(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
         slot: &mut Slot,
-        mut how: Move,
-        mut parts: Parts,
-    ) -> Result<Parts, Refusal> {
+        mut how: Conversion,
+        mut parts: TileIds,
+    ) -> Result<TileIds, Refusal> {
         if let Change::Convert(op, decorations) = &how.change
             && let Some(tile) = self.device_tile(b, how.from, how.to)
         {
@@ -214,15 +214,16 @@ impl Tiles<'_, '_> {
         Ok(result)
     }
 
-    /// Where a subgroup of many holds the same rows and columns before and after: through a staging buffer of its own.
+    /// Converts a matrix of which each of several subgroups holds the same rows and columns before and after, through a
+    /// staging buffer for each subgroup.
     fn exchange_alone(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
         slot: &mut Slot,
-        how: &Move,
-        parts: &Parts,
-    ) -> Option<Parts> {
+        how: &Conversion,
+        parts: &TileIds,
+    ) -> Option<TileIds> {
         let (from, to) = (how.from, how.to);
         let held = |m: &Mat| (m.groups(), m.rows() * m.tile_rows, m.cols() * m.tile_cols);
         let plain = how.change == Change::None && !how.transposed && !how.clears();
@@ -240,15 +241,15 @@ impl Tiles<'_, '_> {
         let begin = staging.begin(b, &mut self.arena, subgroup);
         let whole = |m: Mat| Batch { row: 0, col: 0, rows: m.rows(), cols: m.cols() };
         self.arena.barrier(b, Zone::Subgroup);
-        self.put_batch(b, staging, begin, from, whole(from), parts);
+        self.put_batch(b, (staging, begin), from, whole(from), parts);
         self.arena.barrier(b, Zone::Subgroup);
         let mut result = vec![to.tile; to.tiles() as usize];
-        self.get_batch(b, slot, staging, begin, to, whole(to), &mut result);
+        self.get_batch(b, slot, (staging, begin), to, whole(to), &mut result);
         self.arena.release(mark);
         Some(result)
     }
 
-    fn plan(&mut self, b: &FunctionBuilder<'_>, r: InstRef, how: &Move) -> Result<Plan, Refusal> {
+    fn plan(&mut self, b: &FunctionBuilder<'_>, r: InstRef, how: &Conversion) -> Result<Plan, Refusal> {
         let (from, to) = (how.from, how.to);
         let zone = Zone::of_scope(from.workgroup);
         let ratio = how.ratio();
@@ -287,7 +288,13 @@ impl Tiles<'_, '_> {
     }
 
     /// The function that makes the second staging buffer of the first; its parameter is the first row of the second.
-    fn change(&mut self, b: &mut FunctionBuilder<'_>, how: &Move, first: StagingBuffer, second: StagingBuffer) -> Id {
+    fn change(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        how: &Conversion,
+        first: StagingBuffer,
+        second: StagingBuffer,
+    ) -> Id {
         let (op, mut extra) = match &how.change {
             Change::None => (Op::CopyObject, Vec::new()),
             Change::Convert(op, decorations) => {
@@ -314,7 +321,7 @@ impl Tiles<'_, '_> {
         let zero = f.globals.null(f.module, to.ty);
         let padded = !rows.is_multiple_of(second.layout.lines) || second.layout.length != cols;
         let unit = second.layout.unit();
-        second.sweep(&mut f, begin, (lane, count), &mut |f, line, at, word| {
+        second.for_each_unit(&mut f, begin, (lane, count), &mut |f, line, at, word| {
             let row = f.add(row0, line);
             let values: Vec<Id> = (0..unit)
                 .map(|n| {
@@ -338,9 +345,9 @@ impl Tiles<'_, '_> {
     }
 }
 
-/// Where the elements of a second staging buffer come from.
+/// The source of the elements of a second staging buffer.
 struct Source<'a> {
-    how: &'a Move,
+    how: &'a Conversion,
     staging: StagingBuffer,
     begin: Index,
 }
@@ -380,16 +387,22 @@ fn common(a: u32, b: u32) -> u32 {
 }
 
 /// A row in the slice of `lines` rows from `first` on: `None` if it is known not to be there, else its place in the
-/// slice and what tells whether it is there, if that is not known.
-fn in_slice(b: &mut FunctionBuilder<'_>, row: &Lin, first: u32, lines: u32, count: u32) -> (Option<Lin>, Option<Id>) {
+/// slice and the condition that it is in the slice, if that is not known.
+fn in_slice(
+    b: &mut FunctionBuilder<'_>,
+    row: &Affine,
+    first: u32,
+    lines: u32,
+    count: u32,
+) -> (Option<Affine>, Option<Id>) {
     if count == 1 {
         return (Some(row.clone()), None);
     }
     if let Some(known) = row.known() {
         let inside = (first..first + lines).contains(&known);
-        return (inside.then(|| Lin::constant(known - first)), None);
+        return (inside.then(|| Affine::constant(known - first)), None);
     }
-    let line = row.clone().plus(&Lin::constant(first.wrapping_neg()));
+    let line = row.clone().plus(&Affine::constant(first.wrapping_neg()));
     let at = line.emit(b);
     // What is before the slice wraps around.
     let inside = b.compare(Op::ULessThan, at, Index::Const(lines));

@@ -1,7 +1,7 @@
-//! Instructions of a function, one after the other: each is kept, or becomes one for each tile.
+//! Lowers the instructions of a function one by one: each stays as it is, or becomes one instruction for each tile.
 
 use super::shape::Mat;
-use super::{Parts, Phi, Tiles};
+use super::{Phi, TileIds, Tiles};
 use crate::Refusal;
 use crate::decorations;
 use crate::matrix::address::narrow;
@@ -19,6 +19,11 @@ pub(super) struct Slot {
 impl Slot {
     pub(super) fn new(at: InstRef) -> Slot {
         Slot { at, used: false }
+    }
+
+    /// Returns the old instruction.
+    pub(super) fn at(&self) -> InstRef {
+        self.at
     }
 
     /// Leaves the id to another slot of the instruction.
@@ -47,21 +52,21 @@ impl Slot {
     }
 }
 
-/// The refusal of what breaks a rule of SPIR-V.
+/// Refuses a module that breaks a rule of SPIR-V.
 pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
 }
 
-/// Where a chain of indices goes through a matrix: how many indices come before, and the matrix.
-type Through = Option<(usize, Mat)>;
+/// The step of a chain of indices into a matrix: the number of indices before it, and the matrix.
+type MatrixStep = Option<(usize, Mat)>;
 
 impl Tiles<'_, '_> {
     /// Returns true if an instruction has to do with a matrix that becomes an array.
     pub(super) fn touches(&self, m: &Module, inst: &Inst) -> bool {
-        let cut = |t: Id| self.analysis.mats.get(&t).is_some_and(|m| !m.is_kept());
-        let cut_value = |id: Id| self.mat_of(m, id).is_some_and(|m| !m.is_kept());
+        let is_split = |t: Id| self.analysis.mats.get(&t).is_some_and(|m| !m.is_kept());
+        let is_split_value = |id: Id| self.mat_of(m, id).is_some_and(|m| !m.is_kept());
         match inst.op {
-            Op::CooperativeMatrixLengthKHR => inst.id(0).is_some_and(cut),
+            Op::CooperativeMatrixLengthKHR => inst.id(0).is_some_and(is_split),
             op if op.is_typed_access_chain() => {
                 matches!(self.chain_through(m, inst), Some((_, mat)) if !mat.is_kept())
             }
@@ -74,12 +79,12 @@ impl Tiles<'_, '_> {
                 true
             }
             Op::CompositeExtract | Op::CompositeInsert => {
-                inst.ty.is_some_and(cut)
-                    || inst.ids().any(cut_value)
+                inst.ty.is_some_and(is_split)
+                    || inst.ids().any(is_split_value)
                     || matches!(self.literals_through(m, inst), Some((_, mat)) if !mat.is_kept())
             }
             Op::Variable | Op::FunctionParameter | Op::Function => false,
-            _ => inst.ty.is_some_and(cut) || inst.ids().any(cut_value),
+            _ => inst.ty.is_some_and(is_split) || inst.ids().any(is_split_value),
         }
     }
 
@@ -166,7 +171,7 @@ impl Tiles<'_, '_> {
     }
 
     /// The tiles of a value.
-    pub(super) fn tiles_of(&self, m: &Module, r: InstRef, value: Id) -> Result<(Mat, Parts), Refusal> {
+    pub(super) fn tiles_of(&self, m: &Module, r: InstRef, value: Id) -> Result<(Mat, TileIds), Refusal> {
         let Some(mat) = self.mat_of(m, value) else { return malformed(r, format!("{value} is not a matrix")) };
         if mat.is_kept() {
             return Ok((mat, vec![value]));
@@ -196,8 +201,8 @@ impl Tiles<'_, '_> {
         self.parts.insert(value, (mat, parts));
     }
 
-    /// Says what the tiles of the result are.
-    pub(super) fn define(&mut self, inst: &Inst, mat: Mat, parts: Parts) {
+    /// Records the tiles of the result.
+    pub(super) fn define(&mut self, inst: &Inst, mat: Mat, parts: TileIds) {
         if let Some(id) = inst.result.filter(|_| !mat.is_kept()) {
             self.parts.insert(id, (mat, parts));
         }
@@ -216,7 +221,7 @@ impl Tiles<'_, '_> {
     }
 
     /// The matrix that a chain of accesses steps into, if there is one.
-    fn chain_through(&self, m: &Module, inst: &Inst) -> Through {
+    fn chain_through(&self, m: &Module, inst: &Inst) -> MatrixStep {
         let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(inst.id(0)?)?)? else { return None };
         let first = if inst.op.is_element_chain() { 2 } else { 1 };
         let mut ty = pointee;
@@ -235,7 +240,7 @@ impl Tiles<'_, '_> {
     }
 
     /// The same for the literal indices of an extraction or insertion.
-    fn literals_through(&self, m: &Module, inst: &Inst) -> Through {
+    fn literals_through(&self, m: &Module, inst: &Inst) -> MatrixStep {
         let first = if inst.op == Op::CompositeInsert { 2 } else { 1 };
         let composite = inst.id(first - 1)?;
         let mut ty = self.mat_of(m, composite).map(|mat| mat.ty).or_else(|| m.type_of(composite))?;
@@ -339,7 +344,7 @@ impl Tiles<'_, '_> {
     fn load(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
         let Some(pointer) = inst.id(0) else { return malformed(r, "a load from nowhere") };
         let mut slot = Slot::new(r);
-        let mut parts = Parts::new();
+        let mut parts = TileIds::new();
         for t in 0..mat.tiles() {
             let from = self.tile_of_variable(b, r, pointer, mat, t)?;
             let operands = [Operand::Id(from)].into_iter().chain(inst.operands.iter().skip(1).copied());
@@ -365,7 +370,7 @@ impl Tiles<'_, '_> {
     fn phi(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
         let from: Vec<(Id, Id)> = inst.incoming().collect();
         let mut slot = Slot::new(r);
-        let mut parts = Parts::new();
+        let mut parts = TileIds::new();
         let row_uniform = self.is_row_uniform(inst.result);
         for tile in 0..mat.tiles() as usize {
             let column = tile % mat.cols() as usize;
@@ -409,7 +414,7 @@ impl Tiles<'_, '_> {
         b.other(&mut fork);
         let from = b.join(fork);
         let row_uniform = self.is_row_uniform(inst.result);
-        let (mut slot, mut parts) = (Slot::new(r), Parts::new());
+        let (mut slot, mut parts) = (Slot::new(r), TileIds::new());
         for (at, (yes, no)) in yes.into_iter().zip(no).enumerate() {
             let column = mat.map_or(0, |mat| at % mat.cols() as usize);
             let part = match parts.get(at - column).filter(|_| row_uniform && column > 0) {
@@ -426,7 +431,7 @@ impl Tiles<'_, '_> {
 
     /// An instruction that works on each tile by itself.
     fn each(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, inst: &Inst, mat: Mat) -> Result<(), Refusal> {
-        let mut arguments: Vec<(Operand, Option<Parts>)> = Vec::new();
+        let mut arguments: Vec<(Operand, Option<TileIds>)> = Vec::new();
         for o in &inst.operands {
             let id = o.id().filter(|id| self.mat_of(b.module, *id).is_some());
             let Some(id) = id else {
@@ -434,8 +439,8 @@ impl Tiles<'_, '_> {
                 continue;
             };
             let (from, parts) = self.tiles_of(b.module, r, id)?;
-            let alike = from.shape == mat.shape && from.workgroup == mat.workgroup;
-            if !alike {
+            let fits = from.shape == mat.shape && from.workgroup == mat.workgroup;
+            if !fits {
                 let why = format!("{} makes a {} matrix of a {} one", inst.op, mat.name(), from.name());
                 let remedy = "convert between matrices of one shape and use";
                 return Err(Refusal::new("refused-instruction", Some(r), why, remedy));
@@ -454,13 +459,13 @@ impl Tiles<'_, '_> {
         }
         let decorations = inst.result.and_then(|id| self.analysis.decorated.get(&id)).cloned().unwrap_or_default();
         let mut slot = Slot::new(r);
-        let mut parts = Parts::new();
+        let mut parts = TileIds::new();
         // Tiles that are the same may stand at several places.
         let mut made: FxHashMap<Vec<Operand>, Id> = FxHashMap::default();
         let row_uniform = self.is_row_uniform(inst.result);
         for tile in 0..mat.tiles() as usize {
             let at = if row_uniform { tile - tile % mat.cols() as usize } else { tile };
-            let operand = |(o, parts): &(Operand, Option<Parts>)| match parts {
+            let operand = |(o, parts): &(Operand, Option<TileIds>)| match parts {
                 Some(parts) => Operand::Id(parts[at]),
                 None => *o,
             };
@@ -471,7 +476,7 @@ impl Tiles<'_, '_> {
             }
             let id = slot.op(b, inst.op, mat.tile, operands.iter().copied());
             made.insert(operands, id);
-            decorations::give(b.module, id, &decorations);
+            decorations::add(b.module, id, &decorations);
             parts.push(id);
         }
         self.define(inst, mat, parts);

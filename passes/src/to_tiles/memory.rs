@@ -1,16 +1,16 @@
-//! Loads and stores of whole matrices: one of the device's for each tile, from the same memory with the same stride.
+//! Lowers loads and stores of whole matrices to one load or store for each tile, from the same memory with the same stride.
 //!
-//! Tile (i, j) begins `i * rows of a tile` rows and `j * columns of a tile` columns behind the pointer. In which unit
-//! memory is declared does not matter to a load, but the pointer to a tile has to point to a whole unit.
+//! Tile (i, j) begins `i * rows of a tile` rows and `j * columns of a tile` columns after the pointer. The declared type of
+//! the memory does not matter to a load, but the pointer to a tile has to point to a whole element of it.
 
 use super::Tiles;
 use super::inst::{Slot, malformed};
 use super::shape::Mat;
 use crate::Refusal;
 use crate::matrix::address::narrow;
-use crate::matrix::linear::Lin;
+use crate::matrix::affine::Affine;
 use crate::matrix::placement::{AxisSplit, Placement};
-use crate::matrix::pointer::{Place, place, steppable};
+use crate::matrix::pointer::{MemoryLocation, place, steppable};
 use crate::matrix::position::LanePosition;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::spv::{MemoryAccess, StorageClass};
@@ -20,7 +20,7 @@ use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 /// Memory that a matrix is loaded from or stored to.
 pub(super) struct Memory {
     pointer: Id,
-    place: Place,
+    place: MemoryLocation,
     row_major: bool,
     pub(super) layout: Id,
     pub(super) stride: Id,
@@ -31,8 +31,8 @@ pub(super) struct Memory {
 #[derive(Clone)]
 pub(super) struct TilePosition {
     pub(super) index: usize,
-    pub(super) row: Lin,
-    pub(super) col: Lin,
+    pub(super) row: Affine,
+    pub(super) col: Affine,
     /// Holds where the tile is not beyond the matrix; `None` where it never is.
     pub(super) inside: Option<Id>,
 }
@@ -112,13 +112,13 @@ impl Tiles<'_, '_> {
         Ok(Memory { pointer, place, row_major, layout, stride, operands: operands.to_vec() })
     }
 
-    /// Where the subgroup's tiles begin. Tiles beyond the matrix are moved to its last row and column of tiles, where
+    /// Returns the row and column of the subgroup's first tile. Tiles beyond the matrix are moved to its last row and column of tiles, where
     /// they can be loaded.
     pub(super) fn tile_positions(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Vec<TilePosition> {
         let (group_row, group_col) = self.function.group.unwrap_or((Index::Const(0), Index::Const(0)));
         let Placement { rows, cols, .. } = mat.placement;
-        let mut along = |split: AxisSplit, group: Index, tile: u32| -> Vec<(Lin, Option<Id>)> {
-            let positions = (0..split.held).map(|i| split.position(b, group, Index::Const(i)));
+        let mut along = |split: AxisSplit, group: Index, tile: u32| -> Vec<(Affine, Option<Id>)> {
+            let positions = (0..split.per_group).map(|i| split.position(b, group, Index::Const(i)));
             positions.map(|(begin, inside)| (begin.times(tile), inside)).collect()
         };
         let rows = along(rows, group_row, mat.tile_rows);
@@ -133,7 +133,7 @@ impl Tiles<'_, '_> {
         out
     }
 
-    /// Of subgroups that hold the same tiles, the first stores them: what tells it.
+    /// Returns the condition that the subgroup stores its tiles: the first of those that hold the same ones does.
     pub(super) fn owner(&self, b: &mut FunctionBuilder<'_>, mat: Mat) -> Option<Id> {
         let (row_group, col_group) = self.function.group.filter(|_| mat.workgroup)?;
         LanePosition { placement: mat.placement, row_group, col_group }.first(b)
@@ -169,7 +169,7 @@ impl Tiles<'_, '_> {
             Index::Const(s) => line.clone().times(s),
             stride => {
                 let line = line.emit(b);
-                Lin::scaled(b.mul(line, stride), 1)
+                Affine::scaled(b.mul(line, stride), 1)
             }
         };
         let pointer = step(b, memory, &offset.plus(&units), &known);
@@ -214,7 +214,7 @@ pub(super) fn both(b: &mut FunctionBuilder<'_>, x: Option<Id>, y: Option<Id>) ->
 }
 
 /// The pointer that is `units` units behind that of `memory`.
-fn step(b: &mut FunctionBuilder<'_>, memory: &Memory, units: &Lin, known: &dyn Fn(Id) -> Option<u64>) -> Id {
+fn step(b: &mut FunctionBuilder<'_>, memory: &Memory, units: &Affine, known: &dyn Fn(Id) -> Option<u64>) -> Id {
     let place = &memory.place;
     let ty = b.module.type_of(memory.pointer).unwrap_or_else(|| unreachable!("place() found its type"));
     let mut indices = place.indices.clone();
@@ -222,7 +222,7 @@ fn step(b: &mut FunctionBuilder<'_>, memory: &Memory, units: &Lin, known: &dyn F
     if let (Some(component), Some(last)) = (place.component, last) {
         // Units are the numbers of a vector here: counted from the start of the first vector.
         let component = narrow(b, component, known);
-        let total = units.clone().plus(&Lin::scaled(component, 1));
+        let total = units.clone().plus(&Affine::scaled(component, 1));
         let (vectors, number) = total.div_rem(b, place.lanes);
         let vector = add(b, last, &vectors, known);
         let number = b.index(number);
@@ -246,12 +246,12 @@ fn step(b: &mut FunctionBuilder<'_>, memory: &Memory, units: &Lin, known: &dyn F
 }
 
 /// `index + lin`, in the width of the index.
-fn add(b: &mut FunctionBuilder<'_>, index: Id, lin: &Lin, known: &dyn Fn(Id) -> Option<u64>) -> Id {
+fn add(b: &mut FunctionBuilder<'_>, index: Id, lin: &Affine, known: &dyn Fn(Id) -> Option<u64>) -> Id {
     let wide =
         b.module.type_of(index).filter(|t| matches!(types::scalar(b.module, *t), Some(Scalar::Int { width: 64, .. })));
     let Some(ty) = wide else {
         let index = narrow(b, index, known);
-        let sum = Lin::scaled(index, 1).plus(lin).emit(b);
+        let sum = Affine::scaled(index, 1).plus(lin).emit(b);
         return b.index(sum);
     };
     let offset = lin.emit(b);

@@ -2,32 +2,32 @@
 //!
 //! Precondition: scope, rows, columns, use and layouts are fixed (`specialize`); no function takes or returns a matrix
 //! (`inline`). Effect: every matrix type that the device does not have becomes an array of *tiles* under the same id,
-//! so variables, arrays and structs need no change; a value of such a type becomes a value for each tile. What is cut
-//! how, and which subgroup holds which, is said in [`shape`].
+//! so variables, arrays and structs need no change; a value of such a type becomes a value for each tile. [`shape`] decides
+//! the tiles of each type and the subgroups that hold them.
 //!
 //! # Values
 //!
 //! - [`Tiles::parts`] has the tiles of every value of a matrix type that becomes an array. One of them keeps the id of
 //!   the value, so that names, decorations and debug information have something to refer to. Where a value comes out of
 //!   a struct or an array, the id stays that of the array of tiles.
-//! - Matrix code is made in place, never in functions that take or return matrices: not every driver has those.
-//! - A block may become several. Phis that name it as where they come from are mended when the function is done.
+//! - Matrix code is generated in place, never in functions that take or return matrices: not every driver has those.
+//! - A block may become several. Phis that name it as a predecessor are fixed when the function is done.
 //!
 //! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, types that the profile
 //! does not list.
 
-mod each;
 mod elements;
 mod exchange;
-mod factors;
-mod fold;
-mod fused;
+mod fused_loads;
 mod inst;
+mod line_reduce;
 mod memory;
 mod muladd;
+mod narrow_factors;
 mod native;
 mod padding;
-mod plain;
+mod per_element;
+mod plain_to_tensor;
 mod reduce;
 mod row_uniform;
 mod shape;
@@ -43,7 +43,7 @@ use crate::matrix::arena::{Arena, Elem};
 use crate::matrix::lanes::unknown_size;
 use crate::matrix::logical::{Logical, logical};
 use crate::matrix::placement::{Shape, ThreadGrid, Use};
-use crate::matrix::{observe, sweep};
+use crate::matrix::{dead_matrices, observed_replication};
 use crate::pipeline::PassCx;
 use crate::tensor::{Access, Tensors};
 use crate::workgroup::Workgroup;
@@ -56,7 +56,7 @@ use coop_ir::spv::{BuiltIn, Capability, Scope};
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 use native::Native;
 use shape::{Choice, Mat};
-use software_pipeline::{Carried, Pipeline};
+use software_pipeline::{CarriedPhi, Pipeline};
 use staging::StagingBuffer;
 use tensor::Key;
 
@@ -80,7 +80,7 @@ pub(crate) const REMOVED: &[Op] = &[
 const MOST_TILES: u32 = 4096;
 
 /// The tiles of a value, row by row.
-type Parts = Vec<Id>;
+type TileIds = Vec<Id>;
 
 /// A phi for one tile, whose operands are not filled in yet.
 struct Phi {
@@ -91,7 +91,7 @@ struct Phi {
 }
 
 /// The instructions taken off the head of a loop.
-struct Split {
+struct LoopHead {
     kept: Vec<InstRef>,
     /// The block that the loop continues from, if it is a new one.
     continues: Option<Id>,
@@ -135,7 +135,7 @@ struct FunctionState {
     loads: FxHashMap<InstRef, Inst>,
     /// Loops whose products are fetched ahead, and the phis of what is fetched.
     pipelines: Vec<Pipeline>,
-    carried: Vec<Carried>,
+    carried: Vec<CarriedPhi>,
 }
 
 /// The lowering: what is known of the module, what was made of it so far, and the function that is being changed.
@@ -144,7 +144,7 @@ struct Tiles<'a, 'cx> {
     analysis: Analysis,
     function: FunctionState,
     /// The tiles of values of matrix types.
-    parts: FxHashMap<Id, (Mat, Parts)>,
+    parts: FxHashMap<Id, (Mat, TileIds)>,
     /// Values of matrix types that are arrays under their own id.
     boxed: FxHashSet<Id>,
     builtins: Builtins,
@@ -175,7 +175,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     };
     memory::narrow_strides(m);
     let constants = Constants::new(m, &Specialization::new());
-    factors::run(m, &constants, profile);
+    narrow_factors::run(m, &constants, profile);
     let logical = logical(m, &constants)?;
     let Some(size) = cx.options.subgroup_size else { return Err(unknown_size(None)) };
     let workgroup = Workgroup::new(m, &constants);
@@ -186,11 +186,11 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let partners = partners(m, &logical);
     let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
     let mut g = Globals::new(m);
-    let (mats, tile_types) = cut(m, &mut g, &logical, &shapes, (&workgroup, size))?;
-    places(m, cx, &mats)?;
-    let cut: FxHashSet<Id> = mats.values().filter(|m| !m.is_kept()).map(|m| m.ty).collect();
-    sweep::run(m, &constants, &mats.keys().copied().collect(), &cut);
-    plain::to_tensor(m, &mut g, &constants, &mats);
+    let (mats, tile_types) = split_types(m, &mut g, &logical, &shapes, (&workgroup, size))?;
+    check_element_order(m, cx, &mats)?;
+    let split: FxHashSet<Id> = mats.values().filter(|m| !m.is_kept()).map(|m| m.ty).collect();
+    dead_matrices::run(m, &constants, &mats.keys().copied().collect(), &split);
+    plain_to_tensor::to_tensor(m, &mut g, &constants, &mats);
     let mut tensors = Tensors::new(m, cx.options);
     let mut accesses = FxHashMap::default();
     for r in m.all().filter(|r| m.inst(*r).op.is_tensor_access()).collect::<Vec<_>>() {
@@ -212,7 +212,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         row_uniform: FxHashSet::default(),
         filled,
         native,
-        uses: fused::uses(m),
+        uses: fused_loads::uses(m),
         selected: selected(m),
     };
     let mut tiles = Tiles {
@@ -254,12 +254,12 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses what relies on where elements are, unless tiles of the device have them there: elements beyond the last row or column
-/// are nobody's, and each kind of tile has its own places. Programs for Intel's devices rely on what those promise: that each
-/// element is held once, and alike in tiles of one shape.
-fn places(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -> Result<(), Refusal> {
+/// Refuses modules that rely on the positions of elements, unless tiles of the device have them there: elements beyond the last
+/// row or column belong to no invocation, and each kind of tile has its own positions. Programs for Intel's devices rely on what those promise: that each
+/// element is held once, at the same index in tiles of one shape.
+fn check_element_order(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -> Result<(), Refusal> {
     let uses = mats.iter().map(|(ty, mat)| (*ty, mat.shape.use_)).collect();
-    let observed = observe::observed(m, &uses);
+    let observed = observed_replication::observed(m, &uses);
     let refused = |ty: Id, why: String| {
         let remedy = "lower to scalar code (--target scalar, or auto)";
         Err(Refusal::new("refused-element", m.def(ty), why, remedy))
@@ -283,12 +283,12 @@ fn places(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -> Result<(), 
     copies.sort_unstable();
     for (from, to) in copies {
         let (Some(from), Some(to)) = (mats.get(&from), mats.get(&to)) else { continue };
-        let alike =
+        let same_positions =
             (from.tile_rows, from.tile_cols) == (to.tile_rows, to.tile_cols) && from.shape.use_ == to.shape.use_;
         let own = !kernel && from.is_kept() && to.is_kept();
-        let same = (from.tile_rows, from.tile_cols, from.rows(), from.cols())
+        let same_tiles = (from.tile_rows, from.tile_cols, from.rows(), from.cols())
             == (to.tile_rows, to.tile_cols, to.rows(), to.cols());
-        if !(alike || own || promised && same) {
+        if !(same_positions || own || promised && same_tiles) {
             let why = format!(
                 "elements of {} become elements of {} of the same index, and the device's matrices have other places for them",
                 from.name(),
@@ -300,7 +300,7 @@ fn places(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -> Result<(), 
     Ok(())
 }
 
-/// Pairs of matrix types that meet in an instruction that works element by element.
+/// Pairs of matrix types that occur together in an instruction that works element by element.
 fn partners(m: &Module, logical: &[Logical]) -> Vec<(Id, Id)> {
     let ids: FxHashSet<Id> = logical.iter().map(|l| l.ty.id).collect();
     let mut out = Vec::new();
@@ -328,7 +328,7 @@ fn keeps_rows(m: &Module) -> bool {
 }
 
 /// Splits each matrix type into tiles, and makes the types of these.
-fn cut(
+fn split_types(
     m: &mut Module,
     g: &mut Globals,
     logical: &[Logical],
@@ -482,7 +482,7 @@ impl Tiles<'_, '_> {
             return Ok(());
         }
         self.function.deferred =
-            fused::deferred(m, &function, &self.analysis.mats, &self.analysis.accesses, &self.analysis.uses);
+            fused_loads::deferred(m, &function, &self.analysis.mats, &self.analysis.accesses, &self.analysis.uses);
         self.function.pipelines =
             software_pipeline::find(m, &function, &self.function.deferred, &self.analysis.accesses);
         m.functions[index].blocks.clear();
@@ -493,22 +493,22 @@ impl Tiles<'_, '_> {
                 b.reopen(block);
             }
             let label = b.block_id();
-            self.carry(&mut b, label);
-            let split = self.split_header(&mut b, block)?;
+            self.add_carried_phis(&mut b, label);
+            let head = self.split_header(&mut b, block)?;
             let variable = |r: &InstRef| b.module.inst(*r).op == Op::Variable;
             let variables = if n == 0 { block.insts.iter().rposition(variable).map_or(0, |at| at + 1) } else { 0 };
             for (at, r) in block.insts.iter().enumerate() {
                 if n == 0 && at == variables {
                     self.prologue(&mut b);
                 }
-                if split.as_ref().is_some_and(|s| s.kept.contains(r)) {
+                if head.as_ref().is_some_and(|s| s.kept.contains(r)) {
                     continue;
                 }
                 if at + 1 == block.insts.len() {
-                    self.prime(&mut b, label);
+                    self.prefetch_first(&mut b, label);
                 }
                 if at + 1 == block.insts.len()
-                    && let Some(next) = split.as_ref().and_then(|s| s.continues)
+                    && let Some(next) = head.as_ref().and_then(|s| s.continues)
                 {
                     b.branch_to(next);
                 }
@@ -519,14 +519,14 @@ impl Tiles<'_, '_> {
         let blocks = b.blocks();
         let old = function.blocks.iter().flat_map(|b| b.insts.iter().copied()).filter(|r| m.inst(*r).op == Op::Phi);
         let old: Vec<InstRef> = old.collect();
-        self.mend_phis(m, &old, &last)?;
+        self.fix_phis(m, &old, &last)?;
         m.functions[index].blocks = blocks;
         self.function = FunctionState::default();
         Ok(())
     }
 
     /// Takes the head of a loop off a block that may become several: its phis, and the merge instruction.
-    fn split_header(&mut self, b: &mut FunctionBuilder<'_>, block: &Block) -> Result<Option<Split>, Refusal> {
+    fn split_header(&mut self, b: &mut FunctionBuilder<'_>, block: &Block) -> Result<Option<LoopHead>, Refusal> {
         let is = |b: &FunctionBuilder<'_>, r: &InstRef, op: Op| b.module.inst(*r).op == op;
         let Some(merge) = block.insts.iter().copied().find(|r| is(b, r, Op::LoopMerge)) else { return Ok(None) };
         let grows = |r: &InstRef| !is(b, r, Op::Phi) && self.touches(b.module, b.module.inst(*r));
@@ -560,7 +560,7 @@ impl Tiles<'_, '_> {
         kept.push(merge);
         let inside = b.module.fresh_id();
         b.branch_to(inside);
-        Ok(Some(Split { kept, continues }))
+        Ok(Some(LoopHead { kept, continues }))
     }
 
     /// The place of the subgroup, for all of the function.
@@ -596,7 +596,7 @@ impl Tiles<'_, '_> {
     }
 
     /// Fills in the operands of phis of tiles, and mends the blocks that the other phis of the input (`old`) name.
-    fn mend_phis(&mut self, m: &mut Module, old: &[InstRef], last: &FxHashMap<Id, Id>) -> Result<(), Refusal> {
+    fn fix_phis(&mut self, m: &mut Module, old: &[InstRef], last: &FxHashMap<Id, Id>) -> Result<(), Refusal> {
         for r in old.iter().copied().filter(|r| self.function.phis.iter().all(|p| p.at != *r)) {
             let moved = |id: Id| last.get(&id).copied().filter(|l| *l != id);
             let any = m.inst(r).ids_from(0).skip(1).step_by(2).any(|id| moved(id).is_some());
@@ -608,7 +608,7 @@ impl Tiles<'_, '_> {
                 }
             }
         }
-        for Carried { at, first, next } in std::mem::take(&mut self.function.carried) {
+        for CarriedPhi { at, first, next } in std::mem::take(&mut self.function.carried) {
             let block = |label: Id| last.get(&label).copied().unwrap_or(label);
             let operands = [first.0, block(first.1), next.0, block(next.1)];
             m.inst_mut(at).operands = operands.into_iter().map(Operand::Id).collect();

@@ -1,15 +1,15 @@
-//! Products of matrices that are cut into tiles.
+//! Lowers products of matrices that are split into tiles.
 //!
-//! `D[i][j] = C[i][j] + sum over k of A[i][k] * B[k][j]`, tile by tile, `k` ascending from C; the subgroup that holds
-//! tile (i, j) of C has the rows of A and the columns of B that it needs, so nothing is communicated.
+//! `D[i][j] = C[i][j] + sum over k of A[i][k] * B[k][j]`, tile by tile, `k` ascending from C. The subgroup that holds
+//! tile (i, j) of C holds the rows of A and the columns of B that it needs, so subgroups do not communicate.
 //!
-//! A product that the device has with f32 sums only is summed in those, and rounded to the asked type when it is done.
+//! If the device has a product with f32 sums only, the sum is computed in f32 and rounded to the requested type at the end.
 //!
-//! Saturation belongs to the last addition alone. Where the device does that itself and one product is all there is, it
-//! does; else the products are summed from zero without it, and C is added element by element.
+//! Saturation applies to the last addition alone. If the device saturates and there is a single product, the device does it;
+//! otherwise products are summed from zero without saturation, and C is added element by element.
 
-use super::exchange::{Change, Move};
-use super::fused::{Factor, Slices};
+use super::exchange::{Change, Conversion};
+use super::fused_loads::{Factor, Slices};
 use super::inst::{Slot, malformed};
 use super::padding::ends_inside;
 use super::shape::{Mat, has_product, products};
@@ -32,7 +32,7 @@ struct Product<'a> {
     /// The type of sums.
     ty: Id,
     bits: Bits,
-    /// True if each row of the result holds one value: the first tile of a row stands for all.
+    /// True if the result is row-uniform: all tiles of a row equal the first.
     row_uniform: bool,
 }
 
@@ -48,7 +48,7 @@ impl Tiles<'_, '_> {
         let (c, c_parts) = self.tiles_of(b.module, r, z)?;
         check(r, [a, bm, c, d])?;
         let mark = self.arena.mark();
-        let cleared = [self.cleared(b, r, (x, a))?, self.cleared(b, r, (y, bm))?];
+        let cleared = [self.masked_factor(b, r, (x, a))?, self.masked_factor(b, r, (y, bm))?];
         let mut slices = self.slices(b, r, (x, a), (y, bm))?;
         for (factor, parts) in [&mut slices.left, &mut slices.right].into_iter().zip(cleared) {
             if let Some(parts) = parts {
@@ -79,9 +79,9 @@ impl Tiles<'_, '_> {
         let product = Product { r, slices: &slices, mats: [a, bm, d], ty, bits: plain, row_uniform };
         // Up to so many products of tiles stand in a row. Small tiles mean many, and a device that is no faster for it.
         let most = if d.tile_rows * d.tile_cols * a.tile_cols < 2048 { 8 } else { 64 };
-        let written_out = slices.steps * d.tiles() <= most || !slices.rolls();
+        let written_out = slices.steps * d.tiles() <= most || !slices.can_loop();
         for first in (0..steps).step_by(slices.steps as usize) {
-            self.bring(b, r, &slices, (a, bm), first);
+            self.stage_slice(b, r, &slices, (a, bm), first);
             if written_out {
                 for k in 0..slices.steps {
                     let last = first + k + 1 == steps && !add_last && wide.is_none();
@@ -118,8 +118,8 @@ impl Tiles<'_, '_> {
         Ok(())
     }
 
-    /// A factor whose tiles may hold something beyond the end of K, without that.
-    fn cleared(
+    /// A factor whose tiles may hold elements beyond the end of K, with those masked to zero.
+    fn masked_factor(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
@@ -131,7 +131,7 @@ impl Tiles<'_, '_> {
         let (_, parts) = self.tiles_of(b.module, r, id)?;
         let mut slot = Slot::new(r);
         slot.skip();
-        let how = Move { from: mat, to: mat, transposed: false, change: Change::None };
+        let how = Conversion { from: mat, to: mat, transposed: false, change: Change::None };
         self.exchange(b, r, &mut slot, how, parts).map(Some)
     }
 

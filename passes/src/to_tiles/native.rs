@@ -1,15 +1,15 @@
-//! Operations on tiles that a device with SPV_EXT_cooperative_matrix_maintenance1 has.
+//! Lowers operations on tiles to instructions of SPV_EXT_cooperative_matrix_maintenance1.
 //!
-//! With `--target ext`, and as far as the profile has the features, what a subgroup can do with its own tiles needs no
-//! shared memory: tiles are folded, called for and relabelled one by one, by the instructions that the whole matrix had.
-//! Operations that cross subgroups, and those that must not see the padding of a tile, are lowered as with `--target khr`.
+//! With `--target ext`, and as far as the profile has the features, operations of a subgroup on its own tiles need no
+//! shared memory: each tile is reduced, mapped or converted by the instruction that the whole matrix had. Operations that
+//! cross subgroups, and those that must not see the padding of a tile, are lowered as with `--target khr`.
 
-use super::each::{Callback, is_guarded, places_wanted};
-use super::exchange::{Change, Move};
+use super::exchange::{Change, Conversion};
 use super::inst::Slot;
+use super::per_element::{Callback, is_guarded, wanted_positions};
 use super::shape::Mat;
 use super::tensor::Key;
-use super::{Parts, Tiles};
+use super::{TileIds, Tiles};
 use crate::Target;
 use crate::matrix::placement::Use;
 use crate::pipeline::PassCx;
@@ -58,9 +58,9 @@ impl Tiles<'_, '_> {
         slot: &mut Slot,
         mat: Mat,
         callback: &Callback,
-        (parts, row_uniform): (&Parts, bool),
-    ) -> Parts {
-        let placed = places_wanted(b.module, callback.function, mat).contains(&true);
+        (parts, row_uniform): (&TileIds, bool),
+    ) -> TileIds {
+        let placed = wanted_positions(b.module, callback.function, mat).contains(&true);
         let mut result = parts.clone();
         for position in self.tile_positions(b, mat) {
             let column = position.index as u32 % mat.cols();
@@ -73,7 +73,7 @@ impl Tiles<'_, '_> {
             operands
                 .extend(callback.extras.iter().map(|(id, tiles)| tiles.as_ref().map_or(*id, |t| t[position.index])));
             if placed && !at_origin {
-                operands[1] = self.moved(b, mat, callback);
+                operands[1] = self.offset_callback(b, mat, callback);
                 let [row, col] = [&position.row, &position.col].map(|at| {
                     let at = at.emit(b);
                     b.index(at)
@@ -87,7 +87,7 @@ impl Tiles<'_, '_> {
     }
 
     /// A function that adds its last two parameters to row and column and calls another one.
-    fn moved(&mut self, b: &mut FunctionBuilder<'_>, mat: Mat, callback: &Callback) -> Id {
+    fn offset_callback(&mut self, b: &mut FunctionBuilder<'_>, mat: Mat, callback: &Callback) -> Id {
         let mut types = callback.params.clone();
         let extra = vec![Operand::Id(callback.function)];
         let key = Key { op: Op::FunctionCall, staging_buffers: Vec::new(), types: types.clone(), extra };
@@ -120,18 +120,19 @@ impl Tiles<'_, '_> {
         &self,
         b: &mut FunctionBuilder<'_>,
         slot: &mut Slot,
-        how: &Move,
-        parts: &Parts,
-    ) -> Option<Parts> {
+        how: &Conversion,
+        parts: &TileIds,
+    ) -> Option<TileIds> {
         let (from, to) = (how.from, how.to);
         let sums = |m: &Mat| m.shape.use_ == Use::Accumulator;
         if !self.analysis.native.convert || how.change != Change::None || how.clears() || sums(&from) == sums(&to) {
             return None;
         }
         let held = |m: &Mat| (m.groups(), (m.rows(), m.cols()), (m.tile_rows, m.tile_cols));
-        let turned = |(groups, (rows, cols), (tile_rows, tile_cols))| (groups, (cols, rows), (tile_cols, tile_rows));
+        let transposed =
+            |(groups, (rows, cols), (tile_rows, tile_cols))| (groups, (cols, rows), (tile_cols, tile_rows));
         if how.transposed {
-            if !sums(&from) || from.groups() != (1, 1) || turned(held(&from)) != held(&to) {
+            if !sums(&from) || from.groups() != (1, 1) || transposed(held(&from)) != held(&to) {
                 return None;
             }
         } else if held(&from) != held(&to) {

@@ -1,11 +1,11 @@
-//! Finds the factors that may hold something beyond their last row or column.
+//! Finds the factors that may hold nonzero elements beyond their last row or column.
 //!
-//! A product of tiles adds up whole tiles, also where K ends inside one. What tiles of A and B hold there must be zero, and is
-//! for what is loaded, exchanged or computed of such ([`super::shape`], invariant 3). Constants, splats, quotients and elements
-//! that the module writes fill whole tiles: they are found here, and products take them through shared memory first, where
-//! what is beyond is cleared.
+//! A product of tiles sums whole tiles, also where K ends inside one. Elements of A and B beyond the end of K must be zero
+//! there. Loads, exchanges and operations on such factors make them zero ([`super::shape`], invariant 3). Constants, splats,
+//! quotients and elements that the module writes fill whole tiles: this analysis finds them, and products stage them in
+//! shared memory first, where the elements beyond the end are zeroed.
 
-use super::each::is_guarded;
+use super::per_element::is_guarded;
 use super::shape::Mat;
 use crate::matrix::placement::Use;
 use coop_ir::constant::Constants;

@@ -1,23 +1,24 @@
-//! Reductions.
+//! Lowers reductions.
 //!
-//! MajorOrder lines (rows, or columns), where [`super::fold`] does not do it: each subgroup stores some of its tiles to a staging buffer of its own, and its invocations
-//! fold each what it holds of a line; these *partial* folds go to words of the scope's zone. Then the folds of a line
-//! are folded, into a vector with an element for each line, packed as tiles want it. A load with stride 0 makes the
-//! vector the rows (columns) of a whole tile, whatever the extent of the result is in the other direction.
+//! Along lines (rows or columns) that [`super::line_reduce`] does not cover: each subgroup stores some of its tiles to a
+//! staging buffer of its own, and its invocations fold their shares of the lines. These *partial* results go to words of the
+//! scope's zone. Then the partial results of each line are folded into a vector with an element for each line, packed in the
+//! layout of tiles. A load with stride 0 broadcasts the vector to the rows (or columns) of a tile, whatever the extent of the
+//! result is in the other direction.
 //!
-//! Of all elements: the partial folds of rows are folded in chunks, the chunks are folded by everybody who writes the
-//! vector, which has as many equal elements as a tile is wide; rows of that are the tile.
+//! Of all elements: the partial results of rows are folded in chunks, and every invocation that writes the vector folds the
+//! chunks. The vector has as many equal elements as a tile is wide; the rows of the tile are loaded from it.
 //!
-//! There is no neutral element: nothing is folded that is not an element of the matrix. Every fold is begun with the
-//! first element and goes on in order.
+//! There is no neutral element: only elements of the matrix are folded. Every fold begins with the first element and
+//! proceeds in order.
 
-use super::exchange::{Change, Move};
-use super::fold::Fold;
+use super::exchange::{Change, Conversion};
 use super::inst::{Slot, malformed};
+use super::line_reduce::Fold;
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::{Batches, Key};
-use super::{Parts, Tiles};
+use super::{TileIds, Tiles};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Elem, QUAD, Region, Zone, words_of};
 use crate::matrix::bits::{gather, part, small_type};
@@ -35,12 +36,12 @@ const WORD: Scalar = Scalar::Int { width: 32, signed: false };
 
 /// Elements that are written one by one: each has a word of its own, or more.
 #[derive(Clone, Copy)]
-struct Loose {
+struct ElementBuffer {
     region: Region,
     elem: Elem,
 }
 
-impl Loose {
+impl ElementBuffer {
     fn words(elem: Elem) -> u32 {
         elem.scalar.width().div_ceil(32)
     }
@@ -94,9 +95,9 @@ struct Plan {
     staging: StagingBuffer,
     /// Partial folds of a line.
     parts: u32,
-    partial: Loose,
+    partial: ElementBuffer,
     /// Folds of chunks, where all elements are folded.
-    chunks: Loose,
+    chunks: ElementBuffer,
     chunk: u32,
     vector: StagingBuffer,
 }
@@ -168,7 +169,7 @@ impl Tiles<'_, '_> {
             QUARTERS => rows == 2 * to_rows && cols == 2 * to_cols,
             _ => false,
         };
-        let takes = super::each::signature(b.module, combine)
+        let takes = super::per_element::signature(b.module, combine)
             .is_some_and(|(ret, params)| ret == from.elem.ty && params == vec![from.elem.ty; 2]);
         if !fits || from.elem != to.elem || from.workgroup != to.workgroup || !takes {
             return malformed(r, "the operands don't fit the reduction");
@@ -176,7 +177,7 @@ impl Tiles<'_, '_> {
         let mut slot = Slot::new(r);
         let fold = Fold { from, to, by_row: mask == ROW, function: combine };
         let result = if mask == QUARTERS {
-            let how = Move { from, to, transposed: false, change: Change::Fold(combine) };
+            let how = Conversion { from, to, transposed: false, change: Change::Fold(combine) };
             self.exchange(b, r, &mut slot, how, parts)?
         } else if let Some(result) = Some((value, &parts))
             .filter(|_| mask == ROW || mask == COLUMN)
@@ -197,8 +198,8 @@ impl Tiles<'_, '_> {
         slot: &mut Slot,
         (from, to): (Mat, Mat),
         (mask, combine): (u32, Id),
-        parts: &Parts,
-    ) -> Result<Parts, Refusal> {
+        parts: &TileIds,
+    ) -> Result<TileIds, Refusal> {
         let mark = self.arena.mark();
         let (plan, batches) = self.plan_reduction(b, r, (from, to), (mask, combine))?;
         let zone = Zone::of_scope(from.workgroup);
@@ -209,7 +210,7 @@ impl Tiles<'_, '_> {
         let lines = self.partial_folds(b, &plan);
         for (n, batch) in batches.of(from).into_iter().enumerate() {
             self.enter(b, from, n == 0);
-            self.put_batch(b, plan.staging, begin, from, batch, parts);
+            self.put_batch(b, (plan.staging, begin), from, batch, parts);
             self.arena.barrier(b, Zone::Subgroup);
             let (row, col) = self.origin(b, from, batch);
             let (row, col) = (b.index(row), b.index(col));
@@ -230,7 +231,7 @@ impl Tiles<'_, '_> {
         let totals = self.totals(b, &plan);
         b.ids(Op::FunctionCall, void, &[totals]);
         self.arena.barrier(b, zone);
-        let result = self.spread_vector(b, slot, &plan, subgroup);
+        let result = self.broadcast_vector(b, slot, &plan, subgroup);
         self.arena.release(mark);
         Ok(result)
     }
@@ -246,7 +247,7 @@ impl Tiles<'_, '_> {
         let by_row = mask & ROW != 0;
         let all = mask == 3;
         let elem = from.elem;
-        let word_bytes = Loose::words(elem) * 4;
+        let word_bytes = ElementBuffer::words(elem) * 4;
         let (lines, length) =
             if by_row { (from.shape.rows, from.shape.cols) } else { (from.shape.cols, from.shape.rows) };
         // The least that a batch covers is a tile; more parts than that there are not.
@@ -254,7 +255,8 @@ impl Tiles<'_, '_> {
         let most_parts = length.div_ceil(tile);
         let what = b.module.inst(r).op.to_string();
         let take = |this: &mut Self, bytes: u32| this.arena.take(r, &what, zone, bytes);
-        let partial = Loose { region: take(self, lines.saturating_mul(most_parts).saturating_mul(word_bytes))?, elem };
+        let partial =
+            ElementBuffer { region: take(self, lines.saturating_mul(most_parts).saturating_mul(word_bytes))?, elem };
         let (vector_length, vector_piece) = match (all, by_row) {
             (true, _) => (to.tile_cols, to.tile_cols),
             (false, true) => (to.shape.rows.next_multiple_of(to.tile_rows), to.tile_rows),
@@ -264,7 +266,8 @@ impl Tiles<'_, '_> {
         let vector = StagingBuffer { layout, region: take(self, layout.quads() * QUAD)?, each: 0 };
         let total = lines * most_parts;
         let chunk = (f64::from(total).sqrt().ceil() as u32).max(1);
-        let chunks = Loose { region: take(self, if all { total.div_ceil(chunk) * word_bytes } else { 0 })?, elem };
+        let chunks =
+            ElementBuffer { region: take(self, if all { total.div_ceil(chunk) * word_bytes } else { 0 })?, elem };
         let batches = self.batches(b, r, from, !by_row, 1)?;
         let covered = if by_row { batches.cols * from.tile_cols } else { batches.rows * from.tile_rows };
         let parts = length.div_ceil(covered);
@@ -370,7 +373,7 @@ impl Tiles<'_, '_> {
             let (arena, begin, lane, count) = this.lanes_of(f, plan.vector);
             let ty = plan.from.elem.ty;
             let null = f.globals.null(f.module, ty);
-            plan.vector.sweep(f, begin, (lane, count), &mut |f, _, at, word| {
+            plan.vector.for_each_unit(f, begin, (lane, count), &mut |f, _, at, word| {
                 let unit = plan.vector.layout.unit();
                 let values = if plan.all {
                     let chunks = (plan.lines() * plan.parts).div_ceil(plan.chunk);
@@ -403,7 +406,13 @@ impl Tiles<'_, '_> {
     }
 
     /// The tiles whose rows (or columns) are all like the vector.
-    fn spread_vector(&mut self, b: &mut FunctionBuilder<'_>, slot: &mut Slot, plan: &Plan, subgroup: Index) -> Parts {
+    fn broadcast_vector(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        slot: &mut Slot,
+        plan: &Plan,
+        subgroup: Index,
+    ) -> TileIds {
         let to = plan.to;
         let begin = plan.vector.begin(b, &mut self.arena, subgroup);
         if plan.all {
@@ -426,7 +435,7 @@ impl Tiles<'_, '_> {
                 result[position.index] = *tile;
                 continue;
             }
-            let operands = plan.vector.spread_operands(b, &mut self.arena, begin, (0, &at), down);
+            let operands = plan.vector.broadcast_operands(b, &mut self.arena, begin, (0, &at), down);
             let tile = slot.op(b, Op::CooperativeMatrixLoadKHR, to.tile, operands);
             loaded.push((which, tile));
             result[position.index] = tile;

@@ -1,9 +1,9 @@
-//! Matrices whose rows hold one value each: of a row of tiles the first stands for all.
+//! Finds matrices whose rows hold one value each: in a row of tiles, all tiles equal the first.
 
 use super::Tiles;
-use super::each::{counts, places_wanted};
+use super::per_element::{represents_positions, wanted_positions};
 use crate::matrix::callback::has_effects;
-use crate::matrix::row_uniform::{find, given, takes_place};
+use crate::matrix::row_uniform::{find, given, uses_position};
 use coop_ir::hash::FxHashSet;
 use coop_ir::{Id, Inst, Module, Op};
 
@@ -19,9 +19,9 @@ impl Tiles<'_, '_> {
         match inst.op {
             Op::CooperativeMatrixPerElementOpNV => {
                 let function = inst.id(1)?;
-                let wanted = places_wanted(m, function, *mat).contains(&true);
-                let held = !has_effects(m, function) && (counts(*mat) || !wanted);
-                (held && !takes_place(m, function)[1]).then_some(matrices)
+                let wanted = wanted_positions(m, function, *mat).contains(&true);
+                let held = !has_effects(m, function) && (represents_positions(*mat) || !wanted);
+                (held && !uses_position(m, function)[1]).then_some(matrices)
             }
             // Where all columns of B are one, those of the product are: attention sums its rows up that way.
             Op::CooperativeMatrixMulAddKHR => is_splat(m, inst.id(1)?).then(|| inst.id(2).into_iter().collect()),

@@ -1,14 +1,14 @@
 //! Chooses the tiles that matrices of the module are split into, and the subgroups that hold them.
 //!
-//! A matrix is cut into *tiles*, each a matrix of the device: all of one shape, in a grid that begins at row 0 and
+//! A matrix is split into *tiles*, each a matrix of the device: all of one shape, in a grid that begins at row 0 and
 //! column 0. The subgroups of its scope are a grid too ([`ThreadGrid`], one for all matrices of a scope): A is split by rows
-//! of tiles among grid rows, B by columns of tiles among grid columns, C both ways, as [`crate::matrix::placement`] says with
+//! of tiles among grid rows, B by columns of tiles among grid columns, C by both, as [`crate::matrix::placement`] says with
 //! "lane" read as "subgroup" and "element" as "tile".
 //!
 //! # Invariants
 //!
 //! 1. The tiles of the operands of a MulAdd are one row of the profile's list, so rows of A's tiles are rows of C's,
-//!    and so on. Where the input is well formed, bands fit then too.
+//!    and so on. If the input is well formed, the axis splits of the operands agree too.
 //! 2. Element `e` of a matrix, as an invocation counts them, is element `e / tiles` of tile `e % tiles`: so a constant
 //!    index is a constant tile, whatever the device's number of elements is.
 //! 3. What a tile holds beyond the last row or column is anything in C. In A and B it is zero beyond the end of K, where
@@ -50,12 +50,12 @@ impl Mat {
 
     /// The number of rows of tiles that a subgroup holds.
     pub(super) fn rows(&self) -> u32 {
-        self.placement.rows.held
+        self.placement.rows.per_group
     }
 
     /// The number of columns of tiles that a subgroup holds.
     pub(super) fn cols(&self) -> u32 {
-        self.placement.cols.held
+        self.placement.cols.per_group
     }
 
     /// Returns true if the type stays what it is.
@@ -89,7 +89,7 @@ impl Mat {
         !self.shape.rows.is_multiple_of(self.tile_rows) || !self.shape.cols.is_multiple_of(self.tile_cols)
     }
 
-    /// As messages name it.
+    /// Returns the name for messages.
     pub(super) fn name(&self) -> String {
         let use_ = types::use_name(self.shape.use_ as u64).unwrap_or("?");
         format!("{} {}x{} {use_}", self.elem.scalar, self.shape.rows, self.shape.cols)
@@ -139,7 +139,7 @@ fn is(component: ComponentType, scalar: Scalar, signed: Option<bool>) -> bool {
     }
 }
 
-/// The types that meet in a MulAdd: A, B, C and the result, with the operand bits.
+/// The types of a MulAdd: A, B, C and the result, with the operand bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Product {
     at: InstRef,
@@ -155,7 +155,7 @@ pub(super) struct Choice<'a> {
     profile: &'a Profile,
     by_id: FxHashMap<Id, Logical>,
     products: Vec<Product>,
-    /// Types that meet in an instruction that works tile by tile.
+    /// Types that occur together in an instruction that works tile by tile.
     partners: Vec<(Id, Id)>,
     /// The steps that are left to the search.
     steps: u32,
@@ -252,7 +252,7 @@ impl<'a> Choice<'a> {
             let remedy = "lower to scalar code (--target scalar, or auto)";
             return Err(Refusal::new("refused-device-types", self.products.first().map(|p| p.at), why, remedy));
         }
-        self.rest(&mut shapes)?;
+        self.choose_remaining(&mut shapes)?;
         Ok(shapes)
     }
 
@@ -278,8 +278,8 @@ impl<'a> Choice<'a> {
         false
     }
 
-    /// Types that no product decides: like those that they meet, else the best of the list.
-    fn rest(&self, shapes: &mut Shapes) -> Result<(), Refusal> {
+    /// Types that no product decides: like those that they occur together with, else the best of the list.
+    fn choose_remaining(&self, shapes: &mut Shapes) -> Result<(), Refusal> {
         let mut open: Vec<Id> = self.by_id.keys().copied().filter(|t| !shapes.contains_key(t)).collect();
         open.sort_unstable();
         while !open.is_empty() {
@@ -384,9 +384,9 @@ pub(super) fn grid(subgroups: u32, mats: &[Logical], shapes: &Shapes, rows: bool
         }
     }
     // Of two that hold as much, the one that reads longer pieces of columns: fewer rows of subgroups.
-    let turned = ThreadGrid::new(grid.cols, grid.rows);
+    let transposed = ThreadGrid::new(grid.cols, grid.rows);
     let held = |grid: ThreadGrid| in_tiles.iter().map(|s| u64::from(grid.placement(*s).len())).sum::<u64>();
-    if turned.rows < grid.rows && held(turned) <= held(grid) { turned } else { grid }
+    if transposed.rows < grid.rows && held(transposed) <= held(grid) { transposed } else { grid }
 }
 
 /// The name of the device in messages.

@@ -1,6 +1,6 @@
 //! Factors that are fetched a product ahead.
 //!
-//! In a loop whose products bring their factors into staging buffers, an invocation's share of the next factors is on its way
+//! In a loop whose products stage their factors, an invocation's share of the next factors is on its way
 //! from memory into registers while the present ones are multiplied:
 //!
 //! ```text
@@ -14,11 +14,11 @@
 //!
 //! # What is asked of a loop
 //!
-//! 1. One way in (a block that ends in a branch to the header), one way back, one way out, which is before the products or
+//! 1. One entry (a block that ends in a branch to the header), one back edge, one exit, which is before the products or
 //!    behind them.
-//! 2. All products are in one block, which every round passes.
-//! 3. Nothing in the loop writes memory or waits: what is read a round early is what would have been read.
-//! 4. The factors fit their staging buffers as a whole, of which each invocation brings an equal share.
+//! 2. All products are in one block, which every iteration executes.
+//! 3. Nothing in the loop writes memory or waits: what is read an iteration early is what would have been read.
+//! 4. The factors fit their staging buffers as a whole, of which each invocation fills an equal share.
 //!
 //! 5. One factor of each product is held, as in attention. Products of two factors from memory keep the device busy as
 //!    they are, and what is fetched would cost them registers: an H100 multiplied 128x128x64 of bfloat16 with 224 TFLOP/s
@@ -27,7 +27,7 @@
 //! Factors that are decoded stay as they are: a fetch would wait for memory to decode.
 
 use super::Tiles;
-use super::fused::{Factor, Slices, writes};
+use super::fused_loads::{Factor, Slices, writes};
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
 use crate::matrix::arena::words_of;
@@ -53,7 +53,7 @@ pub(super) struct Pipeline {
     latch: Id,
     /// The products, in order.
     products: Vec<InstRef>,
-    /// The header's phis: what they begin with and what they get from each round.
+    /// The header's phis: what they begin with and what they get from each iteration.
     phis: FxHashMap<Id, (Id, Id)>,
     /// The ids that are defined in the loop.
     inside: FxHashSet<Id>,
@@ -72,20 +72,20 @@ struct Exit {
     condition: Id,
     /// True if the loop goes on when the condition holds.
     stays: bool,
-    /// True if it is asked before the products of a round.
+    /// True if it is evaluated before the products of an iteration.
     before: bool,
 }
 
 /// A phi of fetched words, whose operands are not filled in yet.
-pub(super) struct Carried {
+pub(super) struct CarriedPhi {
     pub(super) at: InstRef,
     pub(super) first: (Id, Id),
     pub(super) next: (Id, Id),
 }
 
-/// In which round a value is wanted.
+/// The iteration that a value is computed for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Round {
+enum Iteration {
     First,
     This,
     Next,
@@ -199,8 +199,8 @@ fn is_pure(m: &Module, inst: &Inst) -> bool {
 }
 
 impl Pipeline {
-    /// Returns true if a value can be had in a round.
-    fn can(&self, m: &Module, id: Id, round: Round, depth: u32) -> bool {
+    /// Returns true if a value can be computed for an iteration.
+    fn can(&self, m: &Module, id: Id, iteration: Iteration, depth: u32) -> bool {
         if !self.inside.contains(&id) {
             return true;
         }
@@ -208,29 +208,35 @@ impl Pipeline {
             return false;
         }
         if let Some((first, next)) = self.phis.get(&id) {
-            return match round {
-                Round::First => !self.inside.contains(first),
-                Round::This => true,
-                Round::Next => self.can(m, *next, Round::This, depth - 1),
+            return match iteration {
+                Iteration::First => !self.inside.contains(first),
+                Iteration::This => true,
+                Iteration::Next => self.can(m, *next, Iteration::This, depth - 1),
             };
         }
         let Some(inst) = m.def_inst(id) else { return false };
-        is_pure(m, inst) && inst.ids().all(|o| self.can(m, o, round, depth - 1))
+        is_pure(m, inst) && inst.ids().all(|o| self.can(m, o, iteration, depth - 1))
     }
 
-    /// A value in a round, by repeating what computes it.
-    fn get(&self, b: &mut FunctionBuilder<'_>, id: Id, round: Round, made: &mut FxHashMap<(Id, bool), Id>) -> Id {
+    /// Returns a value for an iteration, by repeating the instructions that compute it.
+    fn get(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        id: Id,
+        iteration: Iteration,
+        made: &mut FxHashMap<(Id, bool), Id>,
+    ) -> Id {
         if !self.inside.contains(&id) {
             return id;
         }
         if let Some((first, next)) = self.phis.get(&id).copied() {
-            return match round {
-                Round::First => first,
-                Round::This => id,
-                Round::Next => self.get(b, next, Round::This, made),
+            return match iteration {
+                Iteration::First => first,
+                Iteration::This => id,
+                Iteration::Next => self.get(b, next, Iteration::This, made),
             };
         }
-        let key = (id, round == Round::Next);
+        let key = (id, iteration == Iteration::Next);
         if let Some(id) = made.get(&key) {
             return *id;
         }
@@ -239,7 +245,7 @@ impl Pipeline {
             .operands
             .iter()
             .map(|o| match o {
-                Operand::Id(id) => Operand::Id(self.get(b, *id, round, made)),
+                Operand::Id(id) => Operand::Id(self.get(b, *id, iteration, made)),
                 word => *word,
             })
             .collect();
@@ -289,16 +295,18 @@ impl Tiles<'_, '_> {
     /// The fetches for each product of a pipeline, if all that they need is there.
     fn plans(&self, m: &Module, pipeline: &Pipeline) -> Option<Vec<[Option<Fetch>; 2]>> {
         let exit = pipeline.exit;
-        let rounds = if exit.before { [Round::First, Round::Next] } else { [Round::This, Round::This] };
-        if !rounds.iter().all(|round| pipeline.can(m, exit.condition, *round, DEPTH)) {
+        let iterations =
+            if exit.before { [Iteration::First, Iteration::Next] } else { [Iteration::This, Iteration::This] };
+        if !iterations.iter().all(|iteration| pipeline.can(m, exit.condition, *iteration, DEPTH)) {
             return None;
         }
         let mut plans: Vec<[Option<Fetch>; 2]> = Vec::new();
         for (n, product) in pipeline.products.iter().enumerate() {
             let plan = self.fetches(m, *product)?;
-            let rounds: &[Round] = if n == 0 { &[Round::First, Round::Next] } else { &[Round::This] };
+            let iterations: &[Iteration] =
+                if n == 0 { &[Iteration::First, Iteration::Next] } else { &[Iteration::This] };
             let mut args = plan.iter().flatten().flat_map(|f| f.access.args.iter().copied());
-            if !args.all(|id| rounds.iter().all(|round| pipeline.can(m, id, *round, DEPTH))) {
+            if !args.all(|id| iterations.iter().all(|iteration| pipeline.can(m, id, *iteration, DEPTH))) {
                 return None;
             }
             plans.push(plan);
@@ -307,7 +315,7 @@ impl Tiles<'_, '_> {
     }
 
     /// At the end of a block: fetches for the first product of a loop that begins behind it.
-    pub(super) fn prime(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
+    pub(super) fn prefetch_first(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
         for n in 0..self.function.pipelines.len() {
             if self.function.pipelines[n].entry != label {
                 continue;
@@ -315,15 +323,15 @@ impl Tiles<'_, '_> {
             let Some(plans) = self.plans(b.module, &self.function.pipelines[n]) else { continue };
             let mut pipeline = std::mem::replace(&mut self.function.pipelines[n], Pipeline::nothing(label));
             pipeline.plans = plans;
-            let ask = pipeline.exit.before.then_some(Round::First);
-            pipeline.fetched = self.fetch(b, &pipeline, 0, Round::First, ask);
+            let ask = pipeline.exit.before.then_some(Iteration::First);
+            pipeline.fetched = self.fetch(b, &pipeline, 0, Iteration::First, ask);
             pipeline.live = true;
             self.function.pipelines[n] = pipeline;
         }
     }
 
-    /// In the header of a loop: what was fetched comes from before the loop, or from the round before.
-    pub(super) fn carry(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
+    /// In the header of a loop: what was fetched comes from before the loop, or from the previous iteration.
+    pub(super) fn add_carried_phis(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
         let word = b.u32_type();
         let quad = b.globals.vector(b.module, word, 4);
         for pipeline in self.function.pipelines.iter_mut().filter(|p| p.live && p.header == label) {
@@ -332,7 +340,7 @@ impl Tiles<'_, '_> {
                     let phi = b.ids(Op::Phi, quad, &[]);
                     let Some(at) = b.module.def(phi) else { continue };
                     let nothing = (*value, pipeline.latch);
-                    self.function.carried.push(Carried { at, first: (*value, pipeline.entry), next: nothing });
+                    self.function.carried.push(CarriedPhi { at, first: (*value, pipeline.entry), next: nothing });
                     *value = phi;
                 }
             }
@@ -345,14 +353,16 @@ impl Tiles<'_, '_> {
         b: &mut FunctionBuilder<'_>,
         pipeline: &Pipeline,
         product: usize,
-        round: Round,
-        ask: Option<Round>,
+        iteration: Iteration,
+        ask: Option<Iteration>,
     ) -> [Vec<Id>; 2] {
         let fetches = &pipeline.plans[product];
         let mut made = FxHashMap::default();
         let args: Vec<Vec<Id>> = fetches
             .iter()
-            .map(|f| f.iter().flat_map(|f| &f.access.args).map(|id| pipeline.get(b, *id, round, &mut made)).collect())
+            .map(|f| {
+                f.iter().flat_map(|f| &f.access.args).map(|id| pipeline.get(b, *id, iteration, &mut made)).collect()
+            })
             .collect();
         let word = b.u32_type();
         let quad = b.globals.vector(b.module, word, 4);
@@ -433,7 +443,7 @@ impl Tiles<'_, '_> {
             });
             f.ids(Op::Load, array, &[variable])
         } else {
-            let places = layout.places(&mut f, Index::Const(0), (lane, step), MOST).unwrap_or_default();
+            let places = layout.unit_positions(&mut f, Index::Const(0), (lane, step), MOST).unwrap_or_default();
             let quads: Vec<Id> = places.into_iter().map(|(line, at, _)| quad_at(&mut f, line, at)).collect();
             f.ids(Op::CompositeConstruct, array, &quads)
         };
@@ -466,7 +476,7 @@ impl Tiles<'_, '_> {
         let lane = self.builtins.load(b, BuiltIn::LocalInvocationIndex);
         let begin = staging.begin(b, &mut self.arena, Index::Const(0));
         let step = self.analysis.invocations.unwrap_or(1);
-        let places = staging.layout.places(b, begin, (lane, step), MOST).unwrap_or_default();
+        let places = staging.layout.unit_positions(b, begin, (lane, step), MOST).unwrap_or_default();
         for ((_, _, word), value) in places.into_iter().zip(quads) {
             let quad = b.div(word, 4);
             self.arena.store_quad(b, quad, *value);
@@ -480,10 +490,10 @@ impl Tiles<'_, '_> {
         let mut pipeline = std::mem::replace(&mut self.function.pipelines[n], Pipeline::nothing(entry));
         let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
         pipeline.fetched = match at + 1 < pipeline.products.len() {
-            true => self.fetch(b, &pipeline, at + 1, Round::This, None),
+            true => self.fetch(b, &pipeline, at + 1, Iteration::This, None),
             false => {
-                let ask = if pipeline.exit.before { Round::Next } else { Round::This };
-                let next = self.fetch(b, &pipeline, 0, Round::Next, Some(ask));
+                let ask = if pipeline.exit.before { Iteration::Next } else { Iteration::This };
+                let next = self.fetch(b, &pipeline, 0, Iteration::Next, Some(ask));
                 self.close(&pipeline, &next);
                 next
             }

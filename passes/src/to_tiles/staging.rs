@@ -1,14 +1,14 @@
-//! Images of parts of matrices in shared memory: what tiles are stored to and loaded from, and what invocations fill
-//! and read element by element.
+//! Staging buffers: parts of matrices in shared memory that tiles are stored to and loaded from, and that invocations
+//! write and read element by element.
 //!
-//! A *staging buffer* is a rectangle of elements, in lines: rows, or columns where it is `down`. A line is a sequence of *pieces*,
-//! each as long as a tile is in that direction and padded to whole quads, so that a tile begins at a quad and its
-//! lines are a whole number of quads apart. Invocations write whole *units*: a quad of elements where pieces need no
-//! padding, else a word.
+//! A *staging buffer* is a rectangle of elements in lines: rows, or columns if it is `down`. A line is a sequence of
+//! *pieces*, each as long as a tile is in that direction and padded to whole quads, so that every tile begins at a quad and
+//! the distance of its lines is a whole number of quads. Invocations write whole *units*: a quad of elements if pieces need
+//! no padding, otherwise a word.
 
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, Elem, QUAD, Region, Zone, words_of};
-use crate::matrix::bits::{gather, small_type, spread};
-use crate::matrix::linear::Lin;
+use crate::matrix::bits::{gather, small_type, split_value};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Op, Operand};
@@ -30,7 +30,7 @@ pub(super) struct Layout {
     pub(super) pitch: u32,
 }
 
-/// Where a staging buffer is: one for the zone, or one for each subgroup in a region of the workgroup.
+/// The location of a staging buffer: one for the zone, or one for each subgroup in a region of the workgroup.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct StagingBuffer {
     pub(super) layout: Layout,
@@ -77,7 +77,7 @@ impl Layout {
     }
 
     /// The quad at which a tile begins, counted from the first of the staging buffer. Row and column are those of a tile.
-    fn quad(&self, row: &Lin, col: &Lin) -> Lin {
+    fn quad(&self, row: &Affine, col: &Affine) -> Affine {
         let (line, at) = if self.down { (col, row) } else { (row, col) };
         let line = line.clone().times(self.pitch);
         let along = if self.is_dense() {
@@ -90,7 +90,7 @@ impl Layout {
 
     /// The units that an invocation visits, if they are at most `most` and as many for all: line, first element, first
     /// word of the array.
-    pub(super) fn places(
+    pub(super) fn unit_positions(
         &self,
         b: &mut FunctionBuilder<'_>,
         begin: Index,
@@ -171,7 +171,7 @@ impl StagingBuffer {
         arena: &mut Arena,
         begin: Index,
         tile: Id,
-        (row, col): (&Lin, &Lin),
+        (row, col): (&Affine, &Affine),
     ) {
         let pointer = self.pointer(b, arena, begin, row, col);
         let (layout, stride) = (b.u32(u32::from(self.layout.down)), self.stride(b, arena));
@@ -186,7 +186,7 @@ impl StagingBuffer {
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         begin: Index,
-        (row, col): (&Lin, &Lin),
+        (row, col): (&Affine, &Affine),
     ) -> Vec<Operand> {
         let pointer = self.pointer(b, arena, begin, row, col);
         let (layout, stride) = (b.u32(u32::from(self.layout.down)), self.stride(b, arena));
@@ -196,22 +196,22 @@ impl StagingBuffer {
 
     /// The operands of a load that makes every column (if `down`) or every row of a tile the piece of a line that begins
     /// at `at`.
-    pub(super) fn spread_operands(
+    pub(super) fn broadcast_operands(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         begin: Index,
-        (line, at): (u32, &Lin),
+        (line, at): (u32, &Affine),
         down: bool,
     ) -> Vec<Operand> {
-        let pointer = self.pointer(b, arena, begin, &Lin::constant(line), at);
+        let pointer = self.pointer(b, arena, begin, &Affine::constant(line), at);
         let (layout, stride) = (b.u32(u32::from(down)), b.u32(0));
         let operands = arena.access_operands();
         [pointer, layout, stride].map(Operand::Id).into_iter().chain(operands).collect()
     }
 
-    fn pointer(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, begin: Index, row: &Lin, col: &Lin) -> Id {
-        let quad = Lin::scaled(begin, 1).plus(&self.layout.quad(row, col)).emit(b);
+    fn pointer(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, begin: Index, row: &Affine, col: &Affine) -> Id {
+        let quad = Affine::scaled(begin, 1).plus(&self.layout.quad(row, col)).emit(b);
         arena.matrix_pointer(b, quad, self.layout.elem)
     }
 
@@ -222,7 +222,7 @@ impl StagingBuffer {
 
     /// Visits the units of the staging buffer, one in `step` of them from `first` on: line, first element, first word of the
     /// array.
-    pub(super) fn sweep(
+    pub(super) fn for_each_unit(
         &self,
         b: &mut FunctionBuilder<'_>,
         begin: Index,
@@ -274,7 +274,7 @@ impl StagingBuffer {
         };
         let Elem { scalar, ty } = self.layout.elem;
         match scalar.width() {
-            8 | 16 => words.into_iter().flat_map(|w| spread(b, scalar, ty, w, 32)).collect(),
+            8 | 16 => words.into_iter().flat_map(|w| split_value(b, scalar, ty, w, 32)).collect(),
             32 if ty == word_type => words,
             32 => words.into_iter().map(|w| b.ids(Op::Bitcast, ty, &[w])).collect(),
             width => {

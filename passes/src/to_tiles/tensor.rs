@@ -1,17 +1,17 @@
-//! Tensor loads and stores, and others that go element by element: each subgroup fills a staging buffer for some of its tiles
-//! and loads them from there, or stores them there and takes the elements from there.
+//! Lowers tensor loads and stores, and other accesses to single elements: each subgroup fills a staging buffer for some of
+//! its tiles and loads them from it, or stores tiles to it and copies the elements from it to memory.
 //!
-//! The staging buffer is the subgroup's own. The subgroups of a workgroup matrix have theirs in the zone of the workgroup, which
-//! is free for it once all have arrived; so a barrier of the workgroup comes first, and then only some of the subgroup.
+//! Each subgroup has its own staging buffer. For a matrix of workgroup scope it is in the zone of the workgroup, which is
+//! free once all subgroups have arrived; so the first barrier is one of the workgroup, and the others are of the subgroup.
 
 use super::inst::{Slot, malformed};
 use super::memory::{TilePosition, both};
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
-use super::{Parts, Tiles};
+use super::{TileIds, Tiles};
 use crate::Refusal;
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, QUAD, Zone};
-use crate::matrix::linear::Lin;
 use crate::matrix::placement::Placement;
 use crate::tensor::{Access, Loaded, Visit};
 use coop_ir::builder::{FunctionBuilder, Index};
@@ -22,7 +22,7 @@ use coop_ir::{Id, Inst, InstRef, Op, Operand};
 /// A subgroup's staging buffer is not made larger than this: more shared memory would only keep other workgroups out.
 const MOST: u32 = 4096;
 
-/// Up to so many units of a staging buffer are brought by an invocation in code without a loop.
+/// The most units of a staging buffer that an invocation fills without a loop.
 const WRITTEN_OUT: u32 = 8;
 
 /// A function of the output, by what its body depends on.
@@ -52,7 +52,7 @@ pub(super) struct Batch {
 }
 
 /// Tiles with the operands of plain loads of them.
-type Plain = Vec<(TilePosition, Vec<Operand>)>;
+type DirectTiles = Vec<(TilePosition, Vec<Operand>)>;
 
 impl Batches {
     pub(super) fn of(&self, mat: Mat) -> Vec<Batch> {
@@ -68,11 +68,11 @@ impl Batches {
 
 impl Batch {
     /// The tiles: index among those of the subgroup, row and column in the staging buffer.
-    pub(super) fn tiles(self, mat: Mat) -> Vec<(usize, Lin, Lin)> {
+    pub(super) fn tiles(self, mat: Mat) -> Vec<(usize, Affine, Affine)> {
         let mut out = Vec::new();
         for i in 0..self.rows {
             for j in 0..self.cols {
-                let (row, col) = (Lin::constant(i * mat.tile_rows), Lin::constant(j * mat.tile_cols));
+                let (row, col) = (Affine::constant(i * mat.tile_rows), Affine::constant(j * mat.tile_cols));
                 out.push((mat.at(self.row + i, self.col + j), row, col));
             }
         }
@@ -146,17 +146,15 @@ impl Tiles<'_, '_> {
         if self.analysis.subgroups == Some(1) { Index::Const(0) } else { self.builtins.load(b, BuiltIn::SubgroupId) }
     }
 
-    /// Loads the tiles of a batch from a staging buffer.
-    #[allow(clippy::too_many_arguments, reason = "what a batch consists of")]
+    /// Loads the tiles of a batch from a staging buffer, which begins at `begin` for the subgroup.
     pub(super) fn get_batch(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         slot: &mut Slot,
-        staging: StagingBuffer,
-        begin: Index,
+        (staging, begin): (StagingBuffer, Index),
         mat: Mat,
         batch: Batch,
-        parts: &mut Parts,
+        parts: &mut TileIds,
     ) {
         for (index, row, col) in batch.tiles(mat) {
             let operands = staging.load_operands(b, &mut self.arena, begin, (&row, &col));
@@ -164,15 +162,14 @@ impl Tiles<'_, '_> {
         }
     }
 
-    /// Stores the tiles of a batch to a staging buffer.
+    /// Stores the tiles of a batch to a staging buffer, which begins at `begin` for the subgroup.
     pub(super) fn put_batch(
         &mut self,
         b: &mut FunctionBuilder<'_>,
-        staging: StagingBuffer,
-        begin: Index,
+        (staging, begin): (StagingBuffer, Index),
         mat: Mat,
         batch: Batch,
-        parts: &Parts,
+        parts: &TileIds,
     ) {
         for (index, row, col) in batch.tiles(mat) {
             staging.put(b, &mut self.arena, begin, parts[index], (&row, &col));
@@ -193,7 +190,7 @@ impl Tiles<'_, '_> {
             self.define(inst, mat, parts);
             return Ok(());
         };
-        let load = |b: &mut FunctionBuilder<'_>, slot: &mut Slot| -> Parts {
+        let load = |b: &mut FunctionBuilder<'_>, slot: &mut Slot| -> TileIds {
             let mut parts = vec![mat.tile; mat.tiles() as usize];
             for (position, operands) in &tiles {
                 let operands = operands.iter().copied();
@@ -220,8 +217,8 @@ impl Tiles<'_, '_> {
     }
 
     /// Returns whether an access can go tile by tile after all: then each tile with the operands of a plain load, and
-    /// what tells that they can't be used, if that is not sure. That is the same for all invocations of the scope.
-    fn plain(&self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat) -> Option<(Plain, Option<Id>)> {
+    /// the condition that they can't be used, if that is not known. That is the same for all invocations of the scope.
+    fn plain(&self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat) -> Option<(DirectTiles, Option<Id>)> {
         if mat.has_partial_tiles() {
             return None;
         }
@@ -249,7 +246,7 @@ impl Tiles<'_, '_> {
         Some((tiles, whole.unless))
     }
 
-    /// A tensor load by way of staging buffers.
+    /// A tensor load through staging buffers.
     fn load_staged(
         &mut self,
         b: &mut FunctionBuilder<'_>,
@@ -257,7 +254,7 @@ impl Tiles<'_, '_> {
         access: &Access,
         mat: Mat,
         slot: &mut Slot,
-    ) -> Result<Parts, Refusal> {
+    ) -> Result<TileIds, Refusal> {
         let old = if access.clips { Some(self.tiles_of(b.module, r, access.object)?.1) } else { None };
         let mark = self.arena.mark();
         let batches = self.batches(b, r, mat, access.runs_down, 1)?;
@@ -269,13 +266,13 @@ impl Tiles<'_, '_> {
         for (n, batch) in batches.of(mat).into_iter().enumerate() {
             self.enter(b, mat, n == 0);
             if let Some(old) = &old {
-                self.put_batch(b, staging, begin, mat, batch, old);
+                self.put_batch(b, (staging, begin), mat, batch, old);
                 self.arena.barrier(b, Zone::Subgroup);
             }
             let (row, col) = self.origin(b, mat, batch);
             call(b, function, &access.args, row, col);
             self.arena.barrier(b, Zone::Subgroup);
-            self.get_batch(b, slot, staging, begin, mat, batch, &mut parts);
+            self.get_batch(b, slot, (staging, begin), mat, batch, &mut parts);
         }
         self.arena.release(mark);
         Ok(parts)
@@ -301,7 +298,7 @@ impl Tiles<'_, '_> {
         Ok(())
     }
 
-    fn store_plain(&self, b: &mut FunctionBuilder<'_>, mat: Mat, tiles: &Plain, parts: &Parts) {
+    fn store_plain(&self, b: &mut FunctionBuilder<'_>, mat: Mat, tiles: &DirectTiles, parts: &TileIds) {
         let owner = self.owner(b, mat);
         for (position, operands) in tiles {
             let mut operands = operands.clone();
@@ -317,25 +314,25 @@ impl Tiles<'_, '_> {
         }
     }
 
-    /// A tensor store by way of staging buffers.
+    /// A tensor store through staging buffers.
     fn store_staged(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
         access: &Access,
         mat: Mat,
-        parts: &Parts,
+        parts: &TileIds,
     ) -> Result<(), Refusal> {
         let mark = self.arena.mark();
         let batches = self.batches(b, r, mat, access.runs_down, 1)?;
         let staging = batches.staging;
-        let function = self.drain(b, access, mat, staging);
+        let function = self.tensor_store_function(b, access, mat, staging);
         let subgroup = self.subgroup(b);
         let begin = staging.begin(b, &mut self.arena, subgroup);
         let owner = self.owner(b, mat);
         for (n, batch) in batches.of(mat).into_iter().enumerate() {
             self.enter(b, mat, n == 0);
-            self.put_batch(b, staging, begin, mat, batch, parts);
+            self.put_batch(b, (staging, begin), mat, batch, parts);
             self.arena.barrier(b, Zone::Subgroup);
             let (row, col) = self.origin(b, mat, batch);
             let mut take = |b: &mut FunctionBuilder<'_>| call(b, function, &access.args, row, col);
@@ -395,9 +392,10 @@ impl Tiles<'_, '_> {
                 }
             };
             let most = if access.decodes() { WRITTEN_OUT / 2 } else { WRITTEN_OUT };
-            let places = if staging.is_shared() { staging.layout.places(f, begin, (lane, size), most) } else { None };
+            let places =
+                if staging.is_shared() { staging.layout.unit_positions(f, begin, (lane, size), most) } else { None };
             match places {
-                // All at once, so that many loads are on their way together.
+                // Unrolled, so that many loads are in flight.
                 Some(places) => {
                     let mut got = Vec::new();
                     for (line, at, word) in places {
@@ -407,7 +405,7 @@ impl Tiles<'_, '_> {
                         staging.store_unit(f, arena, word, &values);
                     }
                 }
-                None => staging.sweep(f, begin, (lane, size), &mut |f, line, at, word| {
+                None => staging.for_each_unit(f, begin, (lane, size), &mut |f, line, at, word| {
                     let values = unit(f, arena, line, at, word);
                     staging.store_unit(f, arena, word, &values);
                 }),
@@ -416,12 +414,18 @@ impl Tiles<'_, '_> {
     }
 
     /// The function that does a tensor store with what is in a subgroup's staging buffer.
-    fn drain(&mut self, b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, staging: StagingBuffer) -> Id {
+    fn tensor_store_function(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        access: &Access,
+        mat: Mat,
+        staging: StagingBuffer,
+    ) -> Id {
         self.element_function(b, access, mat, staging, &mut |this, f, row0, col0| {
             let mut visit = access.begin(f, 0);
             let guard = Guard::new(mat, staging);
             let (arena, begin, lane, size) = this.lanes_of(f, staging);
-            staging.sweep(f, begin, (lane, size), &mut |f, line, at, word| {
+            staging.for_each_unit(f, begin, (lane, size), &mut |f, line, at, word| {
                 let (row, col) = staging.row_col(line, at);
                 let (row, col) = (f.add(row0, row), f.add(col0, col));
                 match guard.unit(f, row, col) {

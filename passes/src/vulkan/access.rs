@@ -136,7 +136,7 @@ impl Kernel<'_> {
             Some(_) => {
                 let access = self.access(pointer, ty, &inst, 1).ok_or_else(|| self.no_layout(r))?;
                 let value = self.load(access, ty).ok_or_else(|| self.no_layout(r))?;
-                self.stand_in(r, value);
+                self.replace_result(r, value);
             }
         }
         Ok(())
@@ -286,7 +286,7 @@ impl Kernel<'_> {
             return self.store_unit(access, scalar, value);
         }
         let piece = Scalar::Int { width: step as u32 * 8, signed: false };
-        for (i, part) in self.parted(value, piece, (bytes / step) as u32).into_iter().enumerate() {
+        for (i, part) in self.split_number(value, piece, (bytes / step) as u32).into_iter().enumerate() {
             let at = self.further(access, i as u64 * step);
             self.store_unit(at, piece, part)?;
         }
@@ -309,7 +309,7 @@ impl Kernel<'_> {
     }
 
     /// Splits a number into narrower ones, the lowest first.
-    fn parted(&mut self, value: Id, piece: Scalar, count: u32) -> Vec<Id> {
+    fn split_number(&mut self, value: Id, piece: Scalar, count: u32) -> Vec<Id> {
         let elem = self.g.scalar(self.m, piece);
         if count > 4 {
             let word = self.u32_type();
@@ -317,7 +317,7 @@ impl Kernel<'_> {
             let both = self.ids(Op::Bitcast, vector, &[value]);
             let halves: Vec<Id> =
                 (0..2u32).map(|i| self.op(Op::CompositeExtract, word, [both.into(), Operand::Word(i)])).collect();
-            return halves.into_iter().flat_map(|h| self.parted(h, piece, count / 2)).collect();
+            return halves.into_iter().flat_map(|h| self.split_number(h, piece, count / 2)).collect();
         }
         let vector = self.g.vector(self.m, elem, count);
         let all = self.ids(Op::Bitcast, vector, &[value]);

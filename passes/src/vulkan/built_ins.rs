@@ -40,7 +40,7 @@ impl Kernel<'_> {
             Refusal::new("refused-vulkan-builtin", Some(r), why, "compute it from arguments")
         })?;
         match self.components.get(&pointer).copied() {
-            None if whole == ty => self.stand_in(r, value),
+            None if whole == ty => self.replace_result(r, value),
             None => return Err(self.no_layout(r)),
             Some(component) => {
                 let component = self.now(component);

@@ -37,7 +37,7 @@ impl Kernel<'_> {
     }
 
     /// Replaces the result of an instruction by a value; the instruction is dropped.
-    pub(super) fn stand_in(&mut self, r: InstRef, value: Id) {
+    pub(super) fn replace_result(&mut self, r: InstRef, value: Id) {
         // In a module that is not well formed a value may depend on itself.
         let value = self.now(value);
         if let Some(id) = self.m.inst(r).result.filter(|id| *id != value) {

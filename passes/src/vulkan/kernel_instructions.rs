@@ -29,7 +29,7 @@ impl Kernel<'_> {
                 return self.rewrite_conversion(r, &inst, ty);
             }
             (Op::ExpectKHR, _, [value, _]) => {
-                self.stand_in(r, *value);
+                self.replace_result(r, *value);
                 return Ok(());
             }
             (Op::IsFinite, Some(ty), [x]) => {

@@ -128,7 +128,7 @@ impl Kernel<'_> {
                     indices.remove(0);
                 }
                 if indices.is_empty() {
-                    self.stand_in(r, base);
+                    self.replace_result(r, base);
                     return Ok(());
                 }
                 let mut operands = vec![Operand::Id(base)];
@@ -154,7 +154,7 @@ impl Kernel<'_> {
                     at = next;
                 }
                 if operands.len() == 1 {
-                    self.stand_in(r, base);
+                    self.replace_result(r, base);
                     return Ok(());
                 }
                 let pointer = self.g.pointer(self.m, function, at);
@@ -177,7 +177,7 @@ impl Kernel<'_> {
                     operands.push(self.u32(0).into());
                 }
                 if operands.len() == 1 {
-                    self.stand_in(r, base);
+                    self.replace_result(r, base);
                     return Ok(());
                 }
                 let pointer = self.g.pointer(self.m, function, at);
@@ -197,7 +197,7 @@ impl Kernel<'_> {
             return Ok(());
         }
         if !self.same_number(held, ty) {
-            return Err(self.odd_look(r));
+            return Err(self.unknown_layout(r));
         }
         let value = self.op(Op::Load, held, [pointer.into()]);
         self.instead(r, Op::Bitcast, ty, [value.into()]);
@@ -212,7 +212,7 @@ impl Kernel<'_> {
         let ty = self.m.type_of(value).ok_or_else(|| self.no_layout(r))?;
         if held != ty {
             if !self.same_number(held, ty) {
-                return Err(self.odd_look(r));
+                return Err(self.unknown_layout(r));
             }
             value = self.ids(Op::Bitcast, held, &[value]);
         }
@@ -221,7 +221,7 @@ impl Kernel<'_> {
         Ok(())
     }
 
-    fn odd_look(&self, r: InstRef) -> Refusal {
+    fn unknown_layout(&self, r: InstRef) -> Refusal {
         let why = "an element of a matrix is accessed as another type";
         let remedy = "compile with more optimization (-O2), so that matrices stay in registers";
         Refusal::new("refused-vulkan-matrix", Some(r), why, remedy)
@@ -247,6 +247,6 @@ impl Kernel<'_> {
         let length = self.op(inst.op, word, [of.into()]);
         let width = self.shape(ty).map_or(32, |(s, _)| s.width());
         let value = self.resize(length, width, false);
-        self.stand_in(r, value);
+        self.replace_result(r, value);
     }
 }

@@ -5,11 +5,11 @@
 //!
 //! - Calls are inlined (`calls`).
 //! - Pointers are numbers. Memory of the device is accessed by address, through pointers made at the access
-//! (`pointer_constants`, `pointer_target`, `pointer_arithmetic`, `access`); variables are arrays of one number type
-//! (`variables`). Matrices are loaded and stored through pointers to their component type (`matrix`).
+//!   (`pointer_constants`, `pointer_target`, `pointer_arithmetic`, `access`); variables are arrays of one number type
+//!   (`variables`). Matrices are loaded and stored through pointers to their component type (`matrix`).
 //! - Arguments are push constants (`arguments`); built-in variables are Vulkan's (`built_ins`).
 //! - OpenCL.std is GLSL.std.450 (`opencl_std`), barriers and atomics are in Vulkan's memory model (`sync`), and the
-//! other instructions of kernels are replaced (`kernel_instructions`).
+//!   other instructions of kernels are replaced (`kernel_instructions`).
 //! - Control flow is structured (`flow`).
 //! - The module declares what shaders need (`declarations`).
 //!
@@ -241,7 +241,7 @@ struct Kernel<'a> {
 impl Kernel<'_> {
     fn run(&mut self) -> Result<(), Refusal> {
         self.look();
-        self.places()?;
+        self.find_targets()?;
         let insts: Vec<InstRef> =
             self.m.functions[self.f].blocks.iter().flat_map(|b| b.insts.iter().copied()).collect();
         for r in insts {

@@ -144,7 +144,7 @@ impl Kernel<'_> {
             }
             Translation::Several => {
                 let value = self.several(name, ty, &args).ok_or_else(|| self.no_such(r, name))?;
-                self.stand_in(r, value);
+                self.replace_result(r, value);
             }
         }
         Ok(())

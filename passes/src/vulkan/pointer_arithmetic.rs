@@ -30,7 +30,7 @@ impl Kernel<'_> {
             Op::Variable => self.m.forget(r),
             op if op.is_typed_access_chain() => {
                 let value = self.chain(r, &inst, place, width)?;
-                self.stand_in(r, value);
+                self.replace_result(r, value);
             }
             Op::Bitcast
             | Op::CopyObject
@@ -39,7 +39,7 @@ impl Kernel<'_> {
             | Op::GenericCastToPtrExplicit => {
                 let from = inst.derived_from().ok_or_else(|| self.no_layout(r))?;
                 let value = self.address(from, place);
-                self.stand_in(r, value);
+                self.replace_result(r, value);
             }
             Op::Phi | Op::Select => {
                 let mut operands = inst.operands.clone();
@@ -57,7 +57,7 @@ impl Kernel<'_> {
             Op::ConvertUToPtr => {
                 let from = inst.id(0).map(|id| self.now(id)).ok_or_else(|| self.no_layout(r))?;
                 let value = self.resize(from, 64, false);
-                self.stand_in(r, value);
+                self.replace_result(r, value);
             }
             _ => return Err(self.no_layout(r)),
         }
@@ -82,7 +82,7 @@ impl Kernel<'_> {
                 let width = self.shape(ty).map_or(64, |(s, _)| s.width());
                 let value = self.address(from, found);
                 let value = self.resize(value, width, false);
-                self.stand_in(r, value);
+                self.replace_result(r, value);
             }
             Op::PtrDiff => {
                 let (Some(found), [Some(a), Some(b)]) = (place(self, 0), [0, 1].map(|i| inst.id(i))) else {

@@ -27,7 +27,7 @@ pub(super) enum PointerTarget {
 
 impl Kernel<'_> {
     /// Finds the target of every pointer of the function.
-    pub(super) fn places(&mut self) -> Result<(), Refusal> {
+    pub(super) fn find_targets(&mut self) -> Result<(), Refusal> {
         self.places_of_parameters()?;
         self.places_of_globals()?;
         let insts: Vec<InstRef> =

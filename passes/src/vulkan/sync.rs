@@ -81,7 +81,7 @@ impl Kernel<'_> {
         Some(self.u32(now.0))
     }
 
-    fn odd(&self, r: InstRef, what: &str) -> Refusal {
+    fn unsupported(&self, r: InstRef, what: &str) -> Refusal {
         let why = format!("{what} has no equivalent in Vulkan");
         Refusal::new("refused-vulkan-group", Some(r), why, "use barriers, shared memory and operations on subgroups")
     }
@@ -102,11 +102,11 @@ impl Kernel<'_> {
         }
         let (workgroup, subgroup) = (u64::from(Scope::Workgroup.0), u64::from(Scope::Subgroup.0));
         if control && execution != Some(workgroup) && execution != Some(subgroup) {
-            return Err(self.odd(r, "a barrier of more than a workgroup"));
+            return Err(self.unsupported(r, "a barrier of more than a workgroup"));
         }
-        let scope = self.scope(inst.id(at)).ok_or_else(|| self.odd(r, "a scope that is not a constant"))?;
+        let scope = self.scope(inst.id(at)).ok_or_else(|| self.unsupported(r, "a scope that is not a constant"))?;
         let semantics = self.semantics(inst.id(at + 1), true);
-        let semantics = semantics.ok_or_else(|| self.odd(r, "semantics that are not constant"))?;
+        let semantics = semantics.ok_or_else(|| self.unsupported(r, "semantics that are not constant"))?;
         let execution = match execution {
             // The workgroup is one subgroup.
             Some(s) if s == subgroup && self.lanes == Lanes::LocalIndex => Some(self.u32(Scope::Workgroup.0)),
@@ -131,7 +131,9 @@ impl Kernel<'_> {
             PointerTarget::Global => self.global_pointer(address, ty),
             PointerTarget::FlatVariable(root) => {
                 if self.unit_type(root) != ty {
-                    return Err(self.odd(r, "an atomic on shared memory that is also accessed as other numbers"));
+                    return Err(
+                        self.unsupported(r, "an atomic on shared memory that is also accessed as other numbers")
+                    );
                 }
                 self.unit_pointer(root, address).ok_or_else(|| self.no_layout(r))?
             }
@@ -139,12 +141,12 @@ impl Kernel<'_> {
         };
         let exchange = matches!(inst.op, Op::AtomicCompareExchange | Op::AtomicCompareExchangeWeak);
         let mut operands = vec![Operand::Id(now)];
-        let scope = self.scope(inst.id(1)).ok_or_else(|| self.odd(r, "a scope that is not a constant"))?;
+        let scope = self.scope(inst.id(1)).ok_or_else(|| self.unsupported(r, "a scope that is not a constant"))?;
         operands.push(scope.into());
         let masks = if exchange { 2 } else { 1 };
         for i in 0..masks {
             let semantics = self.semantics(inst.id(2 + i), false);
-            operands.push(semantics.ok_or_else(|| self.odd(r, "semantics that are not constant"))?.into());
+            operands.push(semantics.ok_or_else(|| self.unsupported(r, "semantics that are not constant"))?.into());
         }
         operands.extend(inst.ids_from(2 + masks).map(|id| Operand::Id(self.now(id))));
         let op = if exchange { Op::AtomicCompareExchange } else { inst.op };
@@ -175,14 +177,14 @@ impl Kernel<'_> {
         }
         let scope = inst.scope_operand().and_then(|s| self.layout.constant(s));
         if scope != Some(u64::from(Scope::Subgroup.0)) {
-            return Err(self.odd(r, &format!("{name} of another scope than a subgroup")));
+            return Err(self.unsupported(r, &format!("{name} of another scope than a subgroup")));
         }
         if is_non_uniform(inst.op) {
             self.keep(r);
             return Ok(true);
         }
         let (Some((op, capability)), Some(ty)) = (of_subgroup(inst.op), inst.ty) else {
-            return Err(self.odd(r, &name));
+            return Err(self.unsupported(r, &name));
         };
         self.needs(capability);
         let mut operands = inst.operands.clone();

@@ -8,7 +8,7 @@ use super::super::rewriter::{Rewriter, Shape, malformed, within};
 use super::super::tensor_form::{self, Access};
 use super::{BYTE, LONG, is_four};
 use crate::matrix::address::access_operands;
-use crate::matrix::pointer::{Place, place, steppable};
+use crate::matrix::pointer::{MemoryLocation, place, steppable};
 use crate::{Checked, Refusal};
 use coop_ir::builder::{FunctionBuilder, Index, require_capability};
 use coop_ir::spv::{Capability, Scope, StorageClass};
@@ -17,7 +17,7 @@ use coop_ir::{Id, InstRef, Module, Op, Operand};
 
 /// The address computation of an access, and the parameters of its function besides row, column and element.
 pub(super) struct ElementAccess {
-    place: Place,
+    place: MemoryLocation,
     layout: u64,
     /// The rows in a line of the packed layout, and 1 otherwise.
     rows: u32,

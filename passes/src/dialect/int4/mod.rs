@@ -306,14 +306,14 @@ impl Pass {
             let op = if resized && same(e, inst.ty) { Op::Bitcast } else { inst.op };
             e.replace(r, op, [value.into()]);
             if let Some(id) = inst.result.filter(|_| op != Op::Bitcast) {
-                decorations::give(e.m, id, &decorated);
+                decorations::add(e.m, id, &decorated);
             }
             return Ok(());
         }
         let op = if resized && same(e, from) { Op::Bitcast } else { inst.op };
         let mut wide = e.ids(op, ty, &[value]);
         if op != Op::Bitcast {
-            decorations::give(e.m, wide, &decorated);
+            decorations::add(e.m, wide, &decorated);
         }
         if saturates {
             let signed = matches!(inst.op, Op::SConvert | Op::ConvertFToS);

@@ -1,6 +1,6 @@
 //! Emits structured statements as blocks with merge instructions.
 
-use super::graph::{On, Var};
+use super::graph::{Selector, Var};
 use super::statements::{Branch, Stmt};
 use coop_ir::builder::Globals;
 use coop_ir::hash::FxHashMap;
@@ -9,7 +9,7 @@ use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
 
 /// The exits of a list of statements besides its end.
 #[derive(Clone, Copy)]
-struct Around {
+struct Exits {
     merge: Id,
     again: Id,
 }
@@ -77,20 +77,20 @@ impl<'a> Emit<'a> {
     }
 
     /// Ends the open block, if control reaches its end, with a branch.
-    fn go(&mut self, to: Id) {
+    fn branch_if_open(&mut self, to: Id) {
         if self.current.is_some() {
             self.effect(Op::Branch, [to.into()]);
             self.close();
         }
     }
 
-    fn list(&mut self, body: &[Stmt], around: Option<Around>) {
+    fn list(&mut self, body: &[Stmt], around: Option<Exits>) {
         for stmt in body {
             self.stmt(stmt, around);
         }
     }
 
-    fn stmt(&mut self, stmt: &Stmt, around: Option<Around>) {
+    fn stmt(&mut self, stmt: &Stmt, around: Option<Exits>) {
         match stmt {
             Stmt::Block(b) => self.block(*b),
             Stmt::Set(var, value) => {
@@ -107,12 +107,12 @@ impl<'a> Emit<'a> {
             Stmt::Loop(body) => self.repeat(body),
             Stmt::Break => {
                 if let Some(around) = around {
-                    self.go(around.merge);
+                    self.branch_if_open(around.merge);
                 }
             }
             Stmt::Continue => {
                 if let Some(around) = around {
-                    self.go(around.again);
+                    self.branch_if_open(around.again);
                 }
             }
         }
@@ -128,7 +128,7 @@ impl<'a> Emit<'a> {
         let old = &mut self.from[b];
         let (lead, insts, label) = (std::mem::take(&mut old.lead), std::mem::take(&mut old.insts), old.label);
         if let Some(id) = self.m.inst(label).result {
-            self.go(id);
+            self.branch_if_open(id);
         }
         self.current = Some(Block { lead, label, insts });
         let ends = self.current.as_ref().and_then(Block::terminator).is_some_and(|t| self.m.inst(t).op.is_terminator());
@@ -139,15 +139,15 @@ impl<'a> Emit<'a> {
 
     fn repeat(&mut self, body: &[Stmt]) {
         let [header, first, again, merge] = std::array::from_fn(|_| self.m.fresh_id());
-        self.go(header);
+        self.branch_if_open(header);
         self.open(header);
         self.effect(Op::LoopMerge, [merge.into(), again.into(), LoopControl::None.0.into()]);
-        self.go(first);
+        self.branch_if_open(first);
         self.open(first);
-        self.list(body, Some(Around { merge, again }));
-        self.go(again);
+        self.list(body, Some(Exits { merge, again }));
+        self.branch_if_open(again);
         self.open(again);
-        self.go(header);
+        self.branch_if_open(header);
         self.open(merge);
         if !breaks(body) {
             self.effect(Op::Unreachable, []);
@@ -155,8 +155,8 @@ impl<'a> Emit<'a> {
         }
     }
 
-    fn fork(&mut self, on: On, branches: &[Branch], around: Option<Around>) {
-        if let (On::Condition(c), Some(around)) = (on, around)
+    fn fork(&mut self, on: Selector, branches: &[Branch], around: Option<Exits>) {
+        if let (Selector::Condition(c), Some(around)) = (on, around)
             && let [Some(yes), Some(no)] = [0, 1].map(|i| branches.get(i).and_then(|b| direct(&b.body, around)))
         {
             self.effect(Op::BranchConditional, [c, yes, no].map(Operand::Id));
@@ -176,7 +176,7 @@ impl<'a> Emit<'a> {
             self.open(label);
             self.list(&branch.body, around);
             reached |= self.current.is_some();
-            self.go(merge);
+            self.branch_if_open(merge);
         }
         self.open(merge);
         if !reached {
@@ -187,17 +187,17 @@ impl<'a> Emit<'a> {
 
     /// Ends the open block with a merge instruction and the branch. Returns true if it branches to the merge block
     /// itself.
-    fn decide(&mut self, on: On, branches: &[Branch], labels: &[Id], merge: Id) -> bool {
+    fn decide(&mut self, on: Selector, branches: &[Branch], labels: &[Id], merge: Id) -> bool {
         let control = SelectionControl::None.0;
         let two = match (branches, labels) {
             ([a, _], [la, lb]) => Some((a, *la, *lb)),
             _ => None,
         };
         let selector = match on {
-            On::Always => None,
-            On::Condition(c) => Some((c, 1)),
-            On::Selector(s, words) => Some((s, words)),
-            On::Variable(var) => self.variables.get(&var).copied().map(|v| {
+            Selector::Always => None,
+            Selector::Condition(c) => Some((c, 1)),
+            Selector::Switch(s, words) => Some((s, words)),
+            Selector::Variable(var) => self.variables.get(&var).copied().map(|v| {
                 let ty = self.g.uint(self.m, 32);
                 (self.value(Op::Load, ty, [v.into()]), 1)
             }),
@@ -209,10 +209,10 @@ impl<'a> Emit<'a> {
             self.close();
             return false;
         };
-        if let (On::Condition(c), Some((_, yes, no))) = (on, two) {
+        if let (Selector::Condition(c), Some((_, yes, no))) = (on, two) {
             self.effect(Op::SelectionMerge, [merge.into(), control.into()]);
             self.effect(Op::BranchConditional, [c, yes, no].map(Operand::Id));
-        } else if let (On::Variable(_), Some((first, yes, no))) = (on, two) {
+        } else if let (Selector::Variable(_), Some((first, yes, no))) = (on, two) {
             let value = first.values.first().map_or(0, |v| v[0]);
             let (boolean, value) = (self.g.bool(self.m), self.g.u32(self.m, value));
             let is = self.value(Op::IEqual, boolean, [selector, value].map(Operand::Id));
@@ -238,7 +238,7 @@ impl<'a> Emit<'a> {
 }
 
 /// Returns the target of a list that only branches.
-fn direct(body: &[Stmt], around: Around) -> Option<Id> {
+fn direct(body: &[Stmt], around: Exits) -> Option<Id> {
     match body {
         [Stmt::Break] => Some(around.merge),
         [Stmt::Continue] => Some(around.again),

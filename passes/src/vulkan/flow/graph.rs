@@ -6,13 +6,13 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 
 /// The selector of a fork.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum On {
+pub(super) enum Selector {
     /// None: there is at most one arm.
     Always,
     /// A Boolean: true takes the first arm, false the second.
     Condition(Id),
     /// An integer, and how many words its literals have.
-    Selector(Id, usize),
+    Switch(Id, usize),
     /// A variable of the restructuring.
     Variable(Var),
 }
@@ -50,7 +50,7 @@ impl Arm {
 pub(super) struct Node {
     /// The index of the block; none for made nodes.
     pub(super) block: Option<usize>,
-    pub(super) on: On,
+    pub(super) on: Selector,
     pub(super) arms: Vec<Arm>,
 }
 
@@ -69,7 +69,7 @@ impl Flow {
     }
 
     /// Makes the flow graph of a function. `on` returns the selector at the end of a block with several targets.
-    pub(super) fn new(cfg: &Cfg, on: impl Fn(usize) -> On) -> Flow {
+    pub(super) fn new(cfg: &Cfg, on: impl Fn(usize) -> Selector) -> Flow {
         let node = |b: usize| {
             let mut arms: Vec<Arm> = Vec::new();
             for edge in cfg.edges(b) {
@@ -86,7 +86,7 @@ impl Flow {
                     None => arms.push(Arm { to: edge.to, values, default, set: Vec::new() }),
                 }
             }
-            let on = if arms.len() < 2 { On::Always } else { on(b) };
+            let on = if arms.len() < 2 { Selector::Always } else { on(b) };
             Node { block: Some(b), on, arms }
         };
         Flow { nodes: (0..cfg.len()).map(node).collect(), entries: 0 }
@@ -111,7 +111,7 @@ impl Flow {
     /// Returns the strongly connected components of `members` in topological order, ignoring edges to `header`. Each
     /// component that is a loop gets one entry: if there were several, all edges into it go through a new node, which
     /// joins the members.
-    pub(super) fn parts(&mut self, members: &mut Vec<usize>, entry: usize, header: Option<usize>) -> Vec<Part> {
+    pub(super) fn parts(&mut self, members: &mut Vec<usize>, entry: usize, header: Option<usize>) -> Vec<Component> {
         loop {
             let parts = self.components(members, header);
             let Some(wild) = parts.iter().find(|p| p.entries.len() > 1) else { return parts };
@@ -122,7 +122,7 @@ impl Flow {
         }
     }
 
-    fn components(&self, members: &[usize], header: Option<usize>) -> Vec<Part> {
+    fn components(&self, members: &[usize], header: Option<usize>) -> Vec<Component> {
         let place: FxHashMap<usize, usize> = members.iter().enumerate().map(|(i, n)| (*n, i)).collect();
         let inner = |n: usize| {
             let targets = self.nodes[n].arms.iter().map(|a| a.to).filter(move |t| Some(*t) != header);
@@ -133,7 +133,7 @@ impl Flow {
         let graph = Graph::new(members.len(), &edges);
         let component = graph.components();
         let count = component.iter().max().map_or(0, |c| c + 1);
-        let mut parts: Vec<Part> = (0..count).map(|_| Part::default()).collect();
+        let mut parts: Vec<Component> = (0..count).map(|_| Component::default()).collect();
         for (i, n) in members.iter().enumerate() {
             parts[component[i]].nodes.push(*n);
         }
@@ -180,7 +180,7 @@ impl Flow {
         let arm =
             |(i, e): (usize, &usize)| Arm { to: *e, values: vec![[*e as u32, 0]], default: i == last, set: Vec::new() };
         let arms = entries.iter().enumerate().map(arm).collect();
-        self.nodes.push(Node { block: None, on: On::Variable(var), arms });
+        self.nodes.push(Node { block: None, on: Selector::Variable(var), arms });
         made
     }
 
@@ -192,7 +192,7 @@ impl Flow {
 
 /// A strongly connected component of a level: a node, or a loop.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Part {
+pub(super) struct Component {
     pub(super) nodes: Vec<usize>,
     pub(super) is_loop: bool,
     /// The node where it is entered from the rest of the level.

@@ -18,7 +18,7 @@ use coop_ir::builder::Globals;
 use coop_ir::cfg::Cfg;
 use coop_ir::hash::FxHashMap;
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Module, Op, Operand};
-use graph::{Flow, On, Var};
+use graph::{Flow, Selector, Var};
 
 /// Structures function `f`.
 pub(crate) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refusal> {
@@ -26,8 +26,8 @@ pub(crate) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
     one_return(m, g, f);
     let mut variables = phis_to_variables(m, g, f);
     let cfg = Cfg::new(m, &m.functions[f]);
-    let mut flow = Flow::new(&cfg, |b| decides(m, &m.functions[f].blocks[b]));
-    let odd = flow.nodes.iter().any(|n| n.arms.len() > 1 && n.on == On::Always);
+    let mut flow = Flow::new(&cfg, |b| selector_of(m, &m.functions[f].blocks[b]));
+    let odd = flow.nodes.iter().any(|n| n.arms.len() > 1 && n.on == Selector::Always);
     if odd || !cfg.problems().is_empty() {
         let why = "a block has no terminator, or a branch has an invalid target";
         return Err(Refusal::new("refused-vulkan-flow", Some(at), why, "check the module with spirv-val"));
@@ -52,15 +52,15 @@ pub(crate) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
 }
 
 /// Returns the selector of the terminator of a block.
-fn decides(m: &Module, block: &Block) -> On {
-    let Some(last) = block.terminator().map(|t| m.inst(t)) else { return On::Always };
+fn selector_of(m: &Module, block: &Block) -> Selector {
+    let Some(last) = block.terminator().map(|t| m.inst(t)) else { return Selector::Always };
     match (last.op, last.branch_condition()) {
-        (Op::BranchConditional, Some(c)) => On::Condition(c),
+        (Op::BranchConditional, Some(c)) => Selector::Condition(c),
         (Op::Switch, Some(s)) => {
             let width = m.type_of(s).and_then(|t| coop_ir::types::scalar(m, t)).map_or(32, |s| s.width());
-            On::Selector(s, if width > 32 { 2 } else { 1 })
+            Selector::Switch(s, if width > 32 { 2 } else { 1 })
         }
-        _ => On::Always,
+        _ => Selector::Always,
     }
 }
 

@@ -6,15 +6,15 @@
 //! 2. A path through the statements visits the same nodes as the path of the flow graph for the same decisions.
 //! 3. [`Stmt::Break`] and [`Stmt::Continue`] belong to the innermost loop, and nothing follows them in their list.
 //! 4. Selectors are preserved: a fork is on the same value as the node's, or on a variable to which each path assigned
-//! a constant. So a fork of which all invocations took the same arm has no divergent fork under it, and where paths of
-//! an original fork reconverged, they do so here, or earlier.
+//!    a constant. So a fork of which all invocations took the same arm has no divergent fork under it, and where paths of
+//!    an original fork reconverged, they do so here, or earlier.
 //!
 //! A level is the function, or the body of a loop. Its loops are taken as one node each; the rest has no cycles, and is
 //! split after every fork: nodes that only one arm reaches go into the arm, nodes that several reach go after the fork.
 //! If the arms then end in several places, each assigns its target to [`Var::Next`], and a fork on that follows. A loop
 //! has one exit, its end, and [`Var::Next`] selects the target from there if there are several.
 
-use super::graph::{Arm, Flow, On, Part, Var};
+use super::graph::{Arm, Component, Flow, Selector, Var};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 
 /// A statement.
@@ -27,7 +27,7 @@ pub(super) enum Stmt {
     /// Assigns the first value if the condition holds, otherwise the second.
     Choose(Var, coop_ir::Id, u32, u32),
     /// A fork between several lists.
-    Fork(On, Vec<Branch>),
+    Fork(Selector, Vec<Branch>),
     /// A loop: a list that is repeated until a break; its end continues.
     Loop(Vec<Stmt>),
     /// Leaves the loop.
@@ -68,9 +68,9 @@ struct Level<'a> {
 }
 
 struct Unit {
-    part: Part,
+    part: Component,
     /// Its outgoing edges, by node.
-    on: On,
+    on: Selector,
     arms: Vec<Arm>,
 }
 
@@ -120,7 +120,7 @@ fn level(
 }
 
 /// Returns the exits of a loop: a variable selects one if there are several.
-fn exits(flow: &Flow, part: &Part) -> (On, Vec<Arm>) {
+fn exits(flow: &Flow, part: &Component) -> (Selector, Vec<Arm>) {
     let own: FxHashSet<usize> = part.nodes.iter().copied().collect();
     let mut to: Vec<usize> = Vec::new();
     for n in &part.nodes {
@@ -132,7 +132,7 @@ fn exits(flow: &Flow, part: &Part) -> (On, Vec<Arm>) {
         }
     }
     to.sort_unstable();
-    (if to.len() < 2 { On::Always } else { On::Variable(Var::Next) }, next_arms(&to))
+    (if to.len() < 2 { Selector::Always } else { Selector::Variable(Var::Next) }, next_arms(&to))
 }
 
 /// Returns the arms of a fork on [`Var::Next`].
@@ -170,7 +170,7 @@ impl Level<'_> {
                     self.unit(u, depth, &mut out)?;
                     (self.units[u].on, self.units[u].arms.clone())
                 }
-                Start::Fork(arms) => (On::Variable(Var::Next), arms),
+                Start::Fork(arms) => (Selector::Variable(Var::Next), arms),
             };
             match arms.as_slice() {
                 [] => return Ok(out),
@@ -264,7 +264,7 @@ impl Level<'_> {
     }
 
     /// Divides the units after a fork.
-    fn split(&self, arms: &[Arm], rest: &[usize]) -> Split {
+    fn split(&self, arms: &[Arm], rest: &[usize]) -> DividedUnits {
         const SHARED: usize = usize::MAX;
         let mut owner: FxHashMap<usize, usize> = FxHashMap::default();
         let claim = |owner: &mut FxHashMap<usize, usize>, to: usize, by: usize| {
@@ -285,7 +285,7 @@ impl Level<'_> {
                 claim(&mut owner, arm.to, by);
             }
         }
-        let mut split = Split { own: vec![Vec::new(); arms.len()], behind: Vec::new(), ends: Vec::new() };
+        let mut split = DividedUnits { own: vec![Vec::new(); arms.len()], behind: Vec::new(), ends: Vec::new() };
         for u in rest {
             match owner.get(u).copied() {
                 Some(SHARED) | None => split.behind.push(*u),
@@ -311,7 +311,7 @@ impl Level<'_> {
 }
 
 /// The units after a fork, divided.
-struct Split {
+struct DividedUnits {
     /// The units that only one arm reaches, by arm.
     own: Vec<Vec<usize>>,
     /// The other units.
@@ -321,13 +321,13 @@ struct Split {
 }
 
 /// Adds a fork, or its body if all arms are equal, or an assignment if the arms only choose its value.
-fn push_fork(on: On, branches: Vec<Branch>, out: &mut Vec<Stmt>) {
+fn push_fork(on: Selector, branches: Vec<Branch>, out: &mut Vec<Stmt>) {
     if branches.iter().all(|b| b.body == branches[0].body) {
         // All arms are equal.
         out.extend(branches.into_iter().next().into_iter().flat_map(|b| b.body));
         return;
     }
-    if let (On::Condition(c), [a, b]) = (on, branches.as_slice())
+    if let (Selector::Condition(c), [a, b]) = (on, branches.as_slice())
         && let ([Stmt::Set(v, yes)], [Stmt::Set(w, no)]) = (a.body.as_slice(), b.body.as_slice())
         && v == w
     {

@@ -1,6 +1,6 @@
 //! Checks on random flow graphs that the statements visit the same nodes.
 
-use super::graph::{Arm, Flow, Node, On, Var};
+use super::graph::{Arm, Flow, Node, Selector, Var};
 use super::statements::{Branch, Stmt, build};
 use coop_ir::Id;
 use coop_ir::hash::FxHashMap;
@@ -37,9 +37,9 @@ fn random(r: &mut Random) -> Flow {
         }
         let c = Id::new(b as u32 + 1).expect("not 0");
         let on = match to.len() {
-            0 | 1 => On::Always,
-            2 => On::Condition(c),
-            _ => On::Selector(c, 1),
+            0 | 1 => Selector::Always,
+            2 => Selector::Condition(c),
+            _ => Selector::Switch(c, 1),
         };
         let last = to.len().saturating_sub(1);
         let arm = |(i, t): (usize, &usize)| Arm {
@@ -90,19 +90,19 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn chosen(&self, on: On, branches: &[Branch]) -> Option<usize> {
+    fn chosen(&self, on: Selector, branches: &[Branch]) -> Option<usize> {
         let value = match on {
-            On::Variable(v) => *self.variables.get(&v)?,
-            On::Always => return None,
-            On::Condition(_) | On::Selector(..) => {
+            Selector::Variable(v) => *self.variables.get(&v)?,
+            Selector::Always => return None,
+            Selector::Condition(_) | Selector::Switch(..) => {
                 let node = *self.trace.last()?;
                 let c = match on {
-                    On::Condition(c) | On::Selector(c, _) => c.get() as usize - 1,
+                    Selector::Condition(c) | Selector::Switch(c, _) => c.get() as usize - 1,
                     _ => node,
                 };
                 assert_eq!(c, node, "a fork is decided by the block before it");
                 let taken = decision(self.salt, node, self.trace.len(), self.arms[node]);
-                if matches!(on, On::Condition(_)) {
+                if matches!(on, Selector::Condition(_)) {
                     return Some(taken);
                 }
                 taken as u32
@@ -213,15 +213,15 @@ fn a_chain_of_forks_is_refused_when_it_is_too_deep() {
         if b >= end - 2 {
             return Node {
                 block: Some(b),
-                on: On::Always,
+                on: Selector::Always,
                 arms: if b == end { vec![] } else { vec![Arm::always(end)] },
             };
         }
         let arms = vec![Arm::always(b + 2), Arm { default: false, ..Arm::always(b + 1) }];
         if b.is_multiple_of(2) {
-            Node { block: Some(b), on: On::Condition(c), arms }
+            Node { block: Some(b), on: Selector::Condition(c), arms }
         } else {
-            Node { block: Some(b), on: On::Always, arms: vec![Arm::always(end)] }
+            Node { block: Some(b), on: Selector::Always, arms: vec![Arm::always(end)] }
         }
     };
     let mut flow = Flow::of((0..=end).map(node).collect());

@@ -1,4 +1,4 @@
-//! Lowers tensor accesses in the simplest way, for tests: matrices stay, and each load and store goes element by
+//! Lowers tensor accesses without tiles or fragments, for tests: matrices stay, and each load and store goes element by
 //! element through a shared array of its own.
 //!
 //! It works for any shape and scope, and the interpreter runs the output; devices have no such shared memory. So it
@@ -20,7 +20,7 @@ use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
 /// Replaces the tensor loads and stores of a module; elements are loaded and stored in runs of `run`. With a `run` of
 /// 0, an access becomes one load or store of the whole matrix where possible.
-pub fn realise(module: &Module, options: &Options<'_>, run: u32) -> Result<Module, Error> {
+pub fn lower(module: &Module, options: &Options<'_>, run: u32) -> Result<Module, Error> {
     let mut m = module.clone();
     let mut report = Report::default();
     let cx = &mut PassCx {
@@ -37,7 +37,7 @@ pub fn realise(module: &Module, options: &Options<'_>, run: u32) -> Result<Modul
     let g = Globals::new(&m);
     let builtins = Builtins::new(&m);
     let constants = Constants::new(&m, &Specialization::new());
-    let mut plain = Plain {
+    let mut plain = ElementAccess {
         m: &mut m,
         g,
         tensors,
@@ -48,7 +48,7 @@ pub fn realise(module: &Module, options: &Options<'_>, run: u32) -> Result<Modul
         made: vec![],
     };
     plain.all()?;
-    let Plain { mut tensors, builtins, made, .. } = plain;
+    let ElementAccess { mut tensors, builtins, made, .. } = plain;
     tensors.finish(&mut m);
     builtins.finish(&mut m);
     if m.header.version_pair() >= (1, 4) {
@@ -62,7 +62,7 @@ pub fn realise(module: &Module, options: &Options<'_>, run: u32) -> Result<Modul
     Ok(m)
 }
 
-struct Plain<'m> {
+struct ElementAccess<'m> {
     m: &'m mut Module,
     g: Globals,
     tensors: Tensors,
@@ -74,17 +74,17 @@ struct Plain<'m> {
 }
 
 /// The result of a load, and its replacement.
-type Made = (Id, Id);
+type LoadReplacement = (Id, Id);
 
 /// An access and its helper function.
-struct Job {
+struct AccessHelper {
     access: Access,
     stage: Stage,
     function: Id,
 }
 
-impl Job {
-    fn emit(&self, b: &mut FunctionBuilder<'_>, builtins: &mut Builtins, direct: bool) -> Option<Made> {
+impl AccessHelper {
+    fn emit(&self, b: &mut FunctionBuilder<'_>, builtins: &mut Builtins, direct: bool) -> Option<LoadReplacement> {
         let access = &self.access;
         let result = b.module.inst(access.at).result;
         let whole = (access.rows, access.cols);
@@ -116,7 +116,7 @@ impl Job {
 
     /// Emits the access through the shared array.
     fn staged(&self, b: &mut FunctionBuilder<'_>, builtins: &mut Builtins) -> Option<Id> {
-        let Job { access, stage, function } = self;
+        let AccessHelper { access, stage, function } = self;
         let u32_type = b.u32_type();
         let first = if stage.workgroup {
             b.u32(0)
@@ -166,17 +166,17 @@ struct Stage {
     model: bool,
 }
 
-impl Plain<'_> {
+impl ElementAccess<'_> {
     fn all(&mut self) -> Result<(), Refusal> {
         let is = |r: &InstRef| {
             matches!(self.m.inst(*r).op, Op::CooperativeMatrixLoadTensorNV | Op::CooperativeMatrixStoreTensorNV)
         };
-        let mut jobs: FxHashMap<InstRef, Job> = FxHashMap::default();
+        let mut jobs: FxHashMap<InstRef, AccessHelper> = FxHashMap::default();
         for r in self.m.all().filter(is).collect::<Vec<_>>() {
             let access = self.tensors.access(self.m, &mut self.g, r)?;
             let stage = self.stage(&access)?;
             let function = self.make(&access, &stage);
-            jobs.insert(r, Job { access, stage, function });
+            jobs.insert(r, AccessHelper { access, stage, function });
         }
         for f in 0..self.m.functions.len() {
             if self.m.functions[f].insts().any(|r| jobs.contains_key(&r)) {
@@ -187,13 +187,13 @@ impl Plain<'_> {
     }
 
     /// Rebuilds a function with the new code for its accesses.
-    fn function(&mut self, f: usize, jobs: &FxHashMap<InstRef, Job>) {
+    fn function(&mut self, f: usize, jobs: &FxHashMap<InstRef, AccessHelper>) {
         let function = self.m.functions[f].clone();
         let direct = self.run == 0;
         let builtins = &mut self.builtins;
         let Some(mut b) = FunctionBuilder::rebuild(self.m, &mut self.g, &function) else { return };
         let mut moved: FxHashMap<Id, Id> = FxHashMap::default();
-        let mut made: Vec<Made> = Vec::new();
+        let mut made: Vec<LoadReplacement> = Vec::new();
         for (n, block) in function.blocks.iter().enumerate() {
             if n > 0 {
                 b.reopen(block);

@@ -64,7 +64,7 @@ pub(crate) fn run(m: &mut Module, constants: &Constants, types: &FxHashSet<Id>, 
             .collect();
         let results: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).collect();
         ssa::remove_insts(m, f, &gone);
-        ssa::forget_notes(m, &results);
+        ssa::remove_annotations(m, &results);
     }
 }
 

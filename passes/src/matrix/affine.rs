@@ -1,4 +1,4 @@
-//! Sums of multiples of values, so that addresses fold as far as they are known.
+//! Affine sums: sums of multiples of values and a constant, so that addresses fold as far as they are known.
 
 use coop_ir::Id;
 use coop_ir::builder::{FunctionBuilder, Index};
@@ -6,25 +6,25 @@ use smallvec::SmallVec;
 
 /// `constant + sum of coefficient * value`, in 32-bit unsigned arithmetic.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub(crate) struct Lin {
+pub(crate) struct Affine {
     terms: SmallVec<[(Id, u32); 3]>,
     constant: u32,
 }
 
-impl Lin {
-    pub(crate) fn constant(constant: u32) -> Lin {
-        Lin { terms: SmallVec::new(), constant }
+impl Affine {
+    pub(crate) fn constant(constant: u32) -> Affine {
+        Affine { terms: SmallVec::new(), constant }
     }
 
-    pub(crate) fn scaled(index: Index, factor: u32) -> Lin {
+    pub(crate) fn scaled(index: Index, factor: u32) -> Affine {
         match index {
-            Index::Const(c) => Lin::constant(c.wrapping_mul(factor)),
-            Index::Value(_) if factor == 0 => Lin::default(),
-            Index::Value(id) => Lin { terms: SmallVec::from_iter([(id, factor)]), constant: 0 },
+            Index::Const(c) => Affine::constant(c.wrapping_mul(factor)),
+            Index::Value(_) if factor == 0 => Affine::default(),
+            Index::Value(id) => Affine { terms: SmallVec::from_iter([(id, factor)]), constant: 0 },
         }
     }
 
-    pub(crate) fn plus(mut self, other: &Lin) -> Lin {
+    pub(crate) fn plus(mut self, other: &Affine) -> Affine {
         self.constant = self.constant.wrapping_add(other.constant);
         for (id, k) in &other.terms {
             match self.terms.iter_mut().find(|t| t.0 == *id) {
@@ -35,9 +35,9 @@ impl Lin {
         self
     }
 
-    pub(crate) fn times(mut self, factor: u32) -> Lin {
+    pub(crate) fn times(mut self, factor: u32) -> Affine {
         if factor == 0 {
-            return Lin::default();
+            return Affine::default();
         }
         self.constant = self.constant.wrapping_mul(factor);
         self.terms.iter_mut().for_each(|t| t.1 = t.1.wrapping_mul(factor));
@@ -45,7 +45,7 @@ impl Lin {
     }
 
     /// The sum without its constant, and that.
-    pub(crate) fn apart(mut self) -> (Lin, u32) {
+    pub(crate) fn split_constant(mut self) -> (Affine, u32) {
         let constant = std::mem::take(&mut self.constant);
         (self, constant)
     }
@@ -66,7 +66,7 @@ impl Lin {
     }
 
     /// The quotient by `d`, if `d` divides every part.
-    pub(crate) fn exact(&self, d: u32) -> Option<Lin> {
+    pub(crate) fn exact(&self, d: u32) -> Option<Affine> {
         let divides = self.terms.iter().all(|t| t.1.is_multiple_of(d)) && self.constant.is_multiple_of(d);
         divides.then(|| {
             let mut quotient = self.clone();
@@ -77,7 +77,7 @@ impl Lin {
     }
 
     /// Quotient and remainder by `d`. Exact without code when `d` divides every coefficient.
-    pub(crate) fn div_rem(&self, b: &mut FunctionBuilder<'_>, d: u32) -> (Lin, Index) {
+    pub(crate) fn div_rem(&self, b: &mut FunctionBuilder<'_>, d: u32) -> (Affine, Index) {
         if self.terms.iter().all(|t| t.1.is_multiple_of(d)) {
             let mut quotient = self.clone();
             quotient.terms.iter_mut().for_each(|t| t.1 /= d);
@@ -86,6 +86,6 @@ impl Lin {
         }
         let sum = self.emit(b);
         let quotient = b.div(sum, d);
-        (Lin::scaled(quotient, 1), b.rem(sum, d))
+        (Affine::scaled(quotient, 1), b.rem(sum, d))
     }
 }

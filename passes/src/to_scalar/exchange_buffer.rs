@@ -1,4 +1,4 @@
-//! Single elements in shared memory: how lanes hand them to each other.
+//! A buffer of single elements in shared memory, through which lanes exchange them.
 //!
 //! Each element has a word of its own (two, if it is wider), because lanes that hold neighbours write at the same time
 //! and nothing writes less than a word.
@@ -6,7 +6,7 @@
 use super::{Lower, Mat};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Elem, Region, Zone};
-use crate::matrix::bits::{gather, part, small_type, spread};
+use crate::matrix::bits::{gather, part, small_type, split_value};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Op};
@@ -20,17 +20,17 @@ pub(super) fn words(scalar: Scalar) -> u32 {
 
 /// A region with an element in each place.
 #[derive(Clone, Copy)]
-pub(super) struct Loose {
+pub(super) struct ElementBuffer {
     /// Its first word.
     begin: Index,
     elem: Elem,
 }
 
-impl Loose {
+impl ElementBuffer {
     /// `first`: the quad at which the region begins.
-    pub(super) fn new(b: &mut FunctionBuilder<'_>, first: Index, elem: Elem) -> Loose {
+    pub(super) fn new(b: &mut FunctionBuilder<'_>, first: Index, elem: Elem) -> ElementBuffer {
         small_type(b.module, elem.scalar);
-        Loose { begin: b.mul(first, Index::Const(4)), elem }
+        ElementBuffer { begin: b.mul(first, Index::Const(4)), elem }
     }
 
     fn word(&self, b: &mut FunctionBuilder<'_>, place: Index, part: u32) -> Index {
@@ -50,7 +50,7 @@ impl Loose {
                 vec![gather(b, scalar, ty, &parts, word_type)]
             }
             32 => vec![gather(b, scalar, ty, &[value], word_type)],
-            width => spread(b, WORD, word_type, value, width),
+            width => split_value(b, WORD, word_type, value, width),
         };
         for (at, value) in (0..).zip(parts) {
             let word = self.word(b, place, at);
@@ -75,7 +75,7 @@ impl Loose {
 
 /// The number of lines of a matrix that go through shared memory at a time.
 #[derive(Clone, Copy)]
-pub(super) struct Slices {
+pub(super) struct KLoop {
     /// The lines of a slice.
     pub(super) lines: u32,
     /// The number of times.
@@ -116,7 +116,7 @@ impl Lower<'_, '_> {
         lines: u32,
         width: u32,
         step: u32,
-    ) -> Result<Slices, Refusal> {
+    ) -> Result<KLoop, Refusal> {
         let line = width.saturating_mul(words(elem.scalar) * 4);
         let fit = (self.arena.room(zone) / line.max(1)).min(lines) / step * step;
         let most = if fit >= lines { lines } else { fit.max(step) };
@@ -127,12 +127,12 @@ impl Lower<'_, '_> {
         let mark = self.arena.mark();
         let region = self.arena.take(at, &what, zone, lines.saturating_mul(line))?;
         self.arena.release(mark);
-        Ok(Slices { lines, count, region })
+        Ok(KLoop { lines, count, region })
     }
 }
 
 /// Returns whether `at` is in slice `slice` of `lines`, and its place there; sure where there is one slice only.
-pub(super) fn in_slice(b: &mut FunctionBuilder<'_>, slices: Slices, slice: Index, at: Index) -> (Index, Option<Id>) {
+pub(super) fn in_slice(b: &mut FunctionBuilder<'_>, slices: KLoop, slice: Index, at: Index) -> (Index, Option<Id>) {
     if slices.count == 1 {
         return (at, None);
     }

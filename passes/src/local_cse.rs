@@ -23,7 +23,7 @@ pub(crate) fn run(m: &mut Module) {
         same(m, f, &decorated, &mut gone);
         unused(m, f, &decorated, &mut gone);
     }
-    ssa::forget_notes(m, &gone);
+    ssa::remove_annotations(m, &gone);
 }
 
 /// Merges equal instructions of a block.

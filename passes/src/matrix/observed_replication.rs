@@ -1,12 +1,12 @@
-//! Matrices whose elements a module looks at one by one, in a way that tells how often each is held.
+//! Finds the matrices whose elements a module accesses one by one, such that it observes how often each is held.
 //!
 //! SPIR-V leaves open which invocation holds which element, and how many do. Devices hold each once, and matrices of one shape
-//! alike, whatever their use; programs rely on it: they add up the elements of factors, and make factors of accumulators, element by
+//! in the same positions, whatever their use; programs rely on it: they add up the elements of factors, and make factors of accumulators, element by
 //! element. A shape is *observed* where what is known of its elements (their values, their number, where they are) goes anywhere but back
-//! into elements of matrices of the same type. What is only changed in place may be held many times: every copy changes alike.
+//! into elements of matrices of the same type. What is only changed in place may be held many times: every copy changes in the same way.
 //!
 //! The analysis follows values through instructions and private variables, and decisions to what they decide: the blocks up to
-//! where all ways meet again.
+//! where all paths reconverge.
 
 use crate::kernel::through_matrix;
 use crate::matrix::placement::Use;
@@ -33,7 +33,7 @@ pub(crate) struct Observed {
 pub(crate) fn observed(m: &Module, uses: &FxHashMap<Id, Use>) -> Observed {
     let mut out = Observed::default();
     for f in 0..m.functions.len() {
-        if m.functions[f].insts().any(|r| looks_at_elements(m, m.inst(r))) {
+        if m.functions[f].insts().any(|r| accesses_elements(m, m.inst(r))) {
             let mut flow = Flow::new(m, uses, f);
             flow.run();
             out.types.extend(flow.observed.types);
@@ -44,7 +44,7 @@ pub(crate) fn observed(m: &Module, uses: &FxHashMap<Id, Use>) -> Observed {
 }
 
 /// Returns true if a module may look at single elements of factors.
-pub(crate) fn looks_at_factors(m: &Module) -> bool {
+pub(crate) fn accesses_factor_elements(m: &Module) -> bool {
     let constants = Constants::new(m, &Specialization::new());
     let factor = |ty: Id| {
         let ty = types::coop_mat(m, ty)?;
@@ -64,7 +64,7 @@ pub(crate) fn looks_at_factors(m: &Module) -> bool {
 }
 
 /// Returns true if an instruction is about single elements, or may lead to one that is.
-fn looks_at_elements(m: &Module, inst: &Inst) -> bool {
+fn accesses_elements(m: &Module, inst: &Inst) -> bool {
     match inst.op {
         op if op.is_member_chain() => through_matrix(m, inst).is_some(),
         Op::CompositeExtract | Op::CompositeInsert => inst.ids().any(|id| types::coop_mat_of(m, id).is_some()),
@@ -82,11 +82,11 @@ struct Flow<'a> {
     f: usize,
     cfg: Cfg,
     post: PostDoms,
-    /// Which elements values depend on; of pointers, those that what is there depends on.
+    /// The elements that each value depends on; for a pointer, those that the memory depends on.
     values: FxHashMap<Id, Sources>,
     /// Pointers to elements, and the types of the matrices.
     elements: FxHashMap<Id, Id>,
-    /// Which elements decide whether a block is reached.
+    /// The elements that decide whether a block is reached.
     blocks: Vec<Sources>,
     observed: Observed,
     changed: bool,
@@ -196,12 +196,12 @@ impl<'a> Flow<'a> {
             (Op::ReturnValue, _) => self.observe(&given),
             (Op::ExtInst, _) if is_debug(self.m, inst) => {}
             // What may be seen from outside, and what may do anything: groups of invocations add up what they are given.
-            (op, None) if !op.is_terminator() && !quiet(op) => {
+            (op, None) if !op.is_terminator() && !is_invocation_local(op) => {
                 self.observe(&given);
                 self.observe(&decided);
             }
             (Op::FunctionCall, Some(result)) if self.is_pure(inst) => self.make(result, &given),
-            (op, Some(_)) if acts(op) => {
+            (op, Some(_)) if has_side_effects(op) => {
                 // What comes of many is nobody's element.
                 self.observe(&given);
                 self.observe(&decided);
@@ -222,10 +222,12 @@ impl<'a> Flow<'a> {
         callee.is_some_and(|f| {
             !f.blocks.is_empty()
                 && f.blocks.iter().flat_map(|b| &b.insts).map(|r| self.m.inst(*r)).all(|i| match i.op {
-                    Op::Store => {
-                        i.accessed().and_then(|p| self.root(p)).and_then(|v| self.m.def_inst(v)).is_some_and(own)
-                    }
-                    op => op.is_terminator() || quiet(op) || i.result.is_some() && !acts(op),
+                    Op::Store => i
+                        .accessed()
+                        .and_then(|p| self.root(p))
+                        .and_then(|v| self.m.def_inst(v))
+                        .is_some_and(is_function_variable),
+                    op => op.is_terminator() || is_invocation_local(op) || i.result.is_some() && !has_side_effects(op),
                 })
         })
     }
@@ -265,7 +267,7 @@ impl<'a> Flow<'a> {
         [StorageClass::Function, StorageClass::Private].contains(&variable.enumerant(0)?).then_some(root)
     }
 
-    /// Elements decide where control goes from a block: what is done until all ways meet again depends on them, and what comes
+    /// Elements decide where control goes from a block: what is done until all paths reconverge depends on them, and what comes
     /// together there.
     fn decide(&mut self, b: usize, sources: &[Id]) {
         if sources.is_empty() {
@@ -283,7 +285,7 @@ impl<'a> Flow<'a> {
         }
         for block in reached {
             if Some(block) == end {
-                self.meet(block, sources);
+                self.join(block, sources);
                 continue;
             }
             for source in sources {
@@ -295,8 +297,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// The phis of a block choose by what decided how it was reached.
-    fn meet(&mut self, block: usize, sources: &[Id]) {
+    /// Makes the phis of a block depend on the elements that decide by which edge it is reached.
+    fn join(&mut self, block: usize, sources: &[Id]) {
         let insts = &self.m.functions[self.f].blocks[block].insts;
         let phis: Vec<Id> =
             insts.iter().map(|r| self.m.inst(*r)).filter(|i| i.op == Op::Phi).filter_map(|i| i.result).collect();
@@ -307,12 +309,12 @@ impl<'a> Flow<'a> {
 }
 
 /// Returns true if a variable is one of a function.
-fn own(variable: &Inst) -> bool {
+fn is_function_variable(variable: &Inst) -> bool {
     variable.enumerant(0) == Some(StorageClass::Function)
 }
 
 /// Instructions without a result that do nothing outside of the invocation.
-fn quiet(op: Op) -> bool {
+fn is_invocation_local(op: Op) -> bool {
     op.is_line()
         || matches!(
             op,
@@ -321,7 +323,7 @@ fn quiet(op: Op) -> bool {
 }
 
 /// Instructions with a result that do something, or that other invocations take part in.
-fn acts(op: Op) -> bool {
+fn has_side_effects(op: Op) -> bool {
     let Some(info) = op.info() else { return true };
     let does = Effects::WRITES | Effects::BARRIER | Effects::EXCHANGES | Effects::CALLS;
     info.effects.any(does) || matches!(info.class, Class::Atomic | Class::Image)

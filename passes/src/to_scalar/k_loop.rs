@@ -4,34 +4,34 @@
 //! the other is multiplied, and wait once. What comes from memory in two steps is asked for before the slice in front of
 //! it is multiplied.
 
-use super::exchange::Move;
-use super::factor::Staged;
+use super::exchange::Conversion;
+use super::exchange_buffer::where_;
 use super::fetch::{Fetch, fetched};
 use super::fragment::Fragment;
 use super::product::{Plan, WRITTEN_OUT_SLICES};
-use super::stage::where_;
+use super::staged_factor::StagedFactor;
 use crate::matrix::arena::Arena;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, Op, Operand};
 
-/// The way of a factor into shared memory, in the function of a product.
-pub(super) enum Fill {
+/// The method that stages a factor in shared memory, in the function of a product.
+pub(super) enum FillMethod {
     /// From an array that the lanes hold: the factor, or a matrix that becomes it.
-    Array(Option<Box<Move>>),
+    Array(Option<Box<Conversion>>),
     /// From memory in two steps, with time in between.
     Fetch(Fetch),
-    /// From memory, by a function that takes what the load goes by, and the first `k`.
+    /// From memory, by a function that takes the operands of the load and the first `k`.
     Function(Id),
-    /// It is there.
+    /// The factor is in shared memory already.
     There,
 }
 
-/// A factor on its way into shared memory.
-pub(super) struct Filling {
-    fill: Fill,
+/// A factor that is being staged in shared memory.
+pub(super) struct FactorFill {
+    fill: FillMethod,
     /// Its arguments, of the function's parameters.
     args: Vec<Id>,
-    staged: Staged,
+    staged: StagedFactor,
     /// The fetched value that waits to be put into shared memory: the value, or a variable where there is a next slice.
     waiting: Option<Id>,
 }
@@ -39,33 +39,39 @@ pub(super) struct Filling {
 /// The first `k` of a slice, as an index and as a value.
 type First = (Index, Id);
 
-impl Filling {
+impl FactorFill {
     /// Fetches the first slice, if the factor is fetched.
-    pub(super) fn new(b: &mut FunctionBuilder<'_>, plan: Plan, fill: Fill, args: Vec<Id>, staged: Staged) -> Filling {
+    pub(super) fn new(
+        b: &mut FunctionBuilder<'_>,
+        plan: Plan,
+        fill: FillMethod,
+        args: Vec<Id>,
+        staged: StagedFactor,
+    ) -> FactorFill {
         let zero = b.u32(0);
         let waiting = match &fill {
-            Fill::Fetch(fetch) => {
+            FillMethod::Fetch(fetch) => {
                 let value = call(b, fetch.function, fetch.ret, &with(&args, zero));
-                Some(if plan.slices == 1 { value } else { kept(b, fetch.ret, value) })
+                Some(if plan.slices == 1 { value } else { variable_of(b, fetch.ret, value) })
             }
             _ => None,
         };
-        Filling { fill, args, staged, waiting }
+        FactorFill { fill, args, staged, waiting }
     }
 }
 
 /// The slices of a product.
-pub(super) struct Slices {
+pub(super) struct KLoop {
     pub(super) plan: Plan,
     pub(super) lane: Index,
     /// The type of a lane's sums.
     pub(super) sums: Id,
     /// The function that adds the products of a slice to the sums.
     pub(super) multiply: Id,
-    pub(super) fills: Vec<Filling>,
+    pub(super) fills: Vec<FactorFill>,
 }
 
-impl Slices {
+impl KLoop {
     /// The sums after all slices, which begin as `first`.
     pub(super) fn multiply_all(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, first: Id) -> Id {
         let (plan, zero) = (self.plan, b.u32(0));
@@ -73,18 +79,18 @@ impl Slices {
             self.put_between_barriers(b, arena, (Index::Const(0), zero));
             return call(b, self.multiply, self.sums, &[first]);
         }
-        let total = kept(b, self.sums, first);
+        let total = variable_of(b, self.sums, first);
         if plan.stages > 1 {
             self.put_between_barriers(b, arena, (Index::Const(0), zero));
         }
         // What lanes hold is found by indices that are known, or else it would have to be in memory.
-        let held = self.fills.iter().any(|f| matches!(f.fill, Fill::Array(_)));
+        let held = self.fills.iter().any(|f| matches!(f.fill, FillMethod::Array(_)));
         let how = if held && plan.slices <= WRITTEN_OUT_SLICES { Unroll::Now } else { Unroll::No };
         b.repeat(plan.slices, how, &mut |b, slice| self.multiply_slice(b, arena, slice, total));
         b.ids(Op::Load, self.sums, &[total])
     }
 
-    /// Multiplies a slice, adds that to the variable `total`, and brings the next slice on its way.
+    /// Multiplies a slice, adds that to the variable `total`, and begins to fetch the next slice.
     fn multiply_slice(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, slice: Index, total: Id) {
         let plan = self.plan;
         let k = b.mul(slice, Index::Const(plan.slice));
@@ -123,7 +129,7 @@ impl Slices {
         }
     }
 
-    /// Puts the slice from `k` on into the first stage, where nobody reads it.
+    /// Puts the slice from `k` on into the first stage, which no lane reads then.
     fn put_between_barriers(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, k: First) {
         let zone = self.plan.at[0].zone;
         arena.barrier(b, zone);
@@ -134,14 +140,14 @@ impl Slices {
     /// Puts the slice from `k` on where it belongs.
     fn put(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, stage: Index, (k, k_id): First) {
         let (plan, mul) = (self.plan, self.plan.mul);
-        for Filling { fill, args, staged, waiting } in &self.fills {
+        for FactorFill { fill, args, staged, waiting } in &self.fills {
             let staged = staged.stage(b, stage);
             match (fill, waiting) {
-                (Fill::Fetch(fetch), Some(waiting)) => {
+                (FillMethod::Fetch(fetch), Some(waiting)) => {
                     let value = if plan.slices == 1 { *waiting } else { b.ids(Op::Load, fetch.ret, &[*waiting]) };
                     fetched(b, arena, fetch, &staged, mul, self.lane, value);
                 }
-                (Fill::Function(function), _) => {
+                (FillMethod::Function(function), _) => {
                     let void = b.globals.void(b.module);
                     let mut args = with(args, k_id);
                     if plan.stages > 1 {
@@ -149,23 +155,23 @@ impl Slices {
                     }
                     call(b, *function, void, &args);
                 }
-                (Fill::Array(how), _) => {
+                (FillMethod::Array(how), _) => {
                     let factor = staged.factor;
                     let stage = |b: &mut FunctionBuilder<'_>, value: Id| factor.staged(b, mul, value);
                     let mat = how.as_ref().map_or(factor.mat, |h| h.from);
                     let held = Fragment { mat, how: how.as_deref(), stage: &stage };
                     held.put(b, arena, &staged, plan.slice, (self.lane, k), args[0]);
                 }
-                (Fill::There, _) => {}
-                (Fill::Fetch(_), None) => unreachable!("what is fetched waits"),
+                (FillMethod::There, _) => {}
+                (FillMethod::Fetch(_), None) => unreachable!("what is fetched waits"),
             }
         }
     }
 
     /// Fetches the slice from `k` on.
     fn ask(&self, b: &mut FunctionBuilder<'_>, k: Id) {
-        for Filling { fill, args, waiting, .. } in &self.fills {
-            if let (Fill::Fetch(fetch), Some(waiting)) = (fill, waiting) {
+        for FactorFill { fill, args, waiting, .. } in &self.fills {
+            if let (FillMethod::Fetch(fetch), Some(waiting)) = (fill, waiting) {
                 let value = call(b, fetch.function, fetch.ret, &with(args, k));
                 b.effect(Op::Store, [*waiting, value].map(Operand::Id));
             }
@@ -184,7 +190,7 @@ fn with(args: &[Id], last: Id) -> Vec<Id> {
 }
 
 /// A variable with a value.
-fn kept(b: &mut FunctionBuilder<'_>, ty: Id, value: Id) -> Id {
+fn variable_of(b: &mut FunctionBuilder<'_>, ty: Id, value: Id) -> Id {
     let variable = b.variable(ty);
     b.effect(Op::Store, [variable, value].map(Operand::Id));
     variable

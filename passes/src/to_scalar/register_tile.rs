@@ -1,12 +1,12 @@
-//! Register tiles: what a lane multiplies between two barriers, a slice of both factors out of shared memory, into its sums.
+//! Register tiles. Between two barriers, a lane multiplies a slice of both factors from shared memory into its sums.
 
 use super::arith::MulAdd;
-use super::array::{Array, Sink};
-use super::factor::Staged;
+use super::array::{Array, ArrayBuilder};
 use super::product::Plan;
+use super::staged_factor::StagedFactor;
 use super::{Key, Lower};
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::Arena;
-use crate::matrix::linear::Lin;
 use crate::matrix::placement::whole_pieces;
 use crate::matrix::position::LanePosition;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
@@ -51,12 +51,12 @@ impl Lower<'_, '_> {
         let lane_position = LanePosition::new(b, lanes, plan.mul.d.placement, plan.mul.d.workgroup);
         let k = plan.has_resident().then(|| Index::Value(b.param(types.len() - 1)));
         let [x, y] = plan.staged(b, lanes, arena).map(|s| s.stage(b, stage).from(b, k));
-        let tile = Tile { lane_position };
+        let tile = RegisterTile { plan, lane_position };
         let before = b.param(0);
         let after = if plan.mul.sums_in_registers() {
-            tile.in_registers(b, arena, plan, [&x, &y], before, sums)
+            tile.in_registers(b, arena, [&x, &y], before, sums)
         } else {
-            tile.in_memory(b, arena, plan, [&x, &y], before, sums)
+            tile.in_memory(b, arena, [&x, &y], before, sums)
         };
         f.finish(Some(after))
     }
@@ -69,25 +69,26 @@ impl MulAdd {
     }
 }
 
-/// The tile of a lane.
-struct Tile {
+/// The register tile of a lane.
+struct RegisterTile {
+    plan: Plan,
     lane_position: LanePosition,
 }
 
-impl Tile {
+impl RegisterTile {
     fn in_registers(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        plan: Plan,
-        factors: [&Staged; 2],
+        factors: [&StagedFactor; 2],
         before: Id,
         sums: Id,
     ) -> Id {
+        let plan = self.plan;
         let placement = plan.mul.d.placement;
         let sum_type = b.globals.scalar(b.module, plan.mul.sum());
         let pairs = plan.mul.pairs;
-        let width = if pairs { 2 } else { whole_pieces(placement.cols.held, 4) };
+        let width = if pairs { 2 } else { whole_pieces(placement.cols.per_group, 4) };
         let vector = if width == 1 { sum_type } else { b.globals.vector(b.module, sum_type, width) };
         let extract = |b: &mut FunctionBuilder<'_>, from: Id, at: u32| {
             b.op(Op::CompositeExtract, sum_type, [from.into(), Operand::Word(at)])
@@ -108,7 +109,7 @@ impl Tile {
         let blocks = plan.slice / plan.block;
         let how = if blocks * plan.block <= STRAIGHT { Unroll::Ask } else { Unroll::No };
         b.repeat(blocks, how, &mut |b, n| {
-            self.block(b, arena, plan, factors, n, (&variables, vector, width));
+            self.block(b, arena, factors, n, (&variables, vector, width));
         });
         let mut parts = Vec::new();
         for variable in variables {
@@ -124,20 +125,19 @@ impl Tile {
 
     /// A lane's rows (or columns) of a factor for some `k` from one on: by row, then by `k`, as numbers of the type of the
     /// sums.
-    #[allow(clippy::too_many_arguments, reason = "what a loop nest has in hand")]
     fn read(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        plan: Plan,
-        staged: &Staged,
-        (k, count): (&Lin, u32),
+        staged: &StagedFactor,
+        (k, count): (&Affine, u32),
         range: std::ops::Range<u32>,
-        known: &mut FxHashMap<Lin, Index>,
+        known: &mut FxHashMap<Affine, Index>,
     ) -> Vec<Vec<Id>> {
         let factor = staged.factor;
         let is_a = factor.is_a;
-        let split = if is_a { plan.mul.d.placement.rows } else { plan.mul.d.placement.cols };
+        let mul = self.plan.mul;
+        let split = if is_a { mul.d.placement.rows } else { mul.d.placement.cols };
         let place = |b: &mut FunctionBuilder<'_>, i: u32| {
             let (lin, _) = if is_a {
                 self.lane_position.row(b, Index::Const(i))
@@ -151,13 +151,13 @@ impl Tile {
             for i in range {
                 let line = place(b, i);
                 let values = if factor.packed {
-                    staged.get(b, arena, plan.mul, &line, k, count, known)
+                    staged.get(b, arena, mul, (&line, k), count, known)
                 } else {
                     let line = line.emit(b);
                     (0..count)
                         .map(|n| {
-                            let at = k.clone().plus(&Lin::constant(n)).emit(b);
-                            staged.one(b, arena, plan.mul, line, at)
+                            let at = k.clone().plus(&Affine::constant(n)).emit(b);
+                            staged.one(b, arena, mul, line, at)
                         })
                         .collect()
                 };
@@ -169,14 +169,14 @@ impl Tile {
         let whole = if factor.packed { whole_pieces(split.piece, factor.together) } else { 1 };
         out.resize(range.len(), Vec::new());
         for n in 0..count {
-            let line = k.clone().plus(&Lin::constant(n));
+            let line = k.clone().plus(&Affine::constant(n));
             for (at, i) in (0..).zip(range.clone()).step_by(whole as usize) {
                 let first = place(b, i);
                 let values = if whole * factor.elem.scalar.width() >= 32 || !factor.packed {
-                    staged.get(b, arena, plan.mul, &line, &first, whole, known)
+                    staged.get(b, arena, mul, (&line, &first), whole, known)
                 } else {
                     let (line, first) = (line.emit(b), first.emit(b));
-                    vec![staged.one(b, arena, plan.mul, line, first)]
+                    vec![staged.one(b, arena, mul, line, first)]
                 };
                 for (t, value) in (at..).zip(values) {
                     let list: &mut Vec<Id> = &mut out[t as usize];
@@ -192,18 +192,18 @@ impl Tile {
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        plan: Plan,
-        factors: [&Staged; 2],
+        factors: [&StagedFactor; 2],
         n: Index,
         (variables, vector, width): (&[Id], Id, u32),
     ) {
         let mut sums: Vec<Id> = variables.iter().map(|v| b.ids(Op::Load, vector, &[*v])).collect();
-        let at_once = if factors.iter().any(|f| f.factor.k_along) { plan.block } else { 1 };
-        let first = Lin::scaled(n, plan.block);
+        let block = self.plan.block;
+        let at_once = if factors.iter().any(|f| f.factor.k_along) { block } else { 1 };
+        let first = Affine::scaled(n, block);
         let known = &mut FxHashMap::default();
-        for n in (0..plan.block).step_by(at_once as usize) {
-            let k = first.clone().plus(&Lin::constant(n));
-            self.outer(b, arena, plan, factors, (&k, at_once), (&mut sums, vector, width), known);
+        for n in (0..block).step_by(at_once as usize) {
+            let k = first.clone().plus(&Affine::constant(n));
+            self.outer(b, arena, factors, (&k, at_once), (&mut sums, vector, width), known);
         }
         for (variable, sum) in variables.iter().zip(sums) {
             b.effect(Op::Store, [*variable, sum].map(Operand::Id));
@@ -211,21 +211,20 @@ impl Tile {
     }
 
     /// Adds the outer products of some `k` from one on.
-    #[allow(clippy::too_many_arguments, reason = "they are what a loop nest has in hand")]
     fn outer(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        plan: Plan,
-        [x, y]: [&Staged; 2],
-        k: (&Lin, u32),
+        [x, y]: [&StagedFactor; 2],
+        k: (&Affine, u32),
         (sums, vector, width): (&mut [Id], Id, u32),
-        known: &mut FxHashMap<Lin, Index>,
+        known: &mut FxHashMap<Affine, Index>,
     ) {
+        let plan = self.plan;
         let placement = plan.mul.d.placement;
         let float = !plan.mul.sum().is_int();
         let (mul_op, add_op) = if float { (Op::FMul, Op::FAdd) } else { (Op::IMul, Op::IAdd) };
-        let rows = self.read(b, arena, plan, x, k, 0..placement.rows.held, known);
+        let rows = self.read(b, arena, x, k, 0..placement.rows.per_group, known);
         // As vectors where that is not the multiplication of a vector by a number.
         let splats: Vec<Vec<Id>> = if float || width == 1 {
             Vec::new()
@@ -234,22 +233,22 @@ impl Tile {
                 |b: &mut FunctionBuilder<'_>, v: &Id| b.ids(Op::CompositeConstruct, vector, &vec![*v; width as usize]);
             rows.iter().map(|row| row.iter().map(|v| splat(b, v)).collect()).collect()
         };
-        let columns = placement.cols.held / width;
+        let columns = placement.cols.per_group / width;
         // As many columns at a time as were written together.
-        let step = y.factor.together.min(placement.cols.piece).max(width).min(placement.cols.held);
+        let step = y.factor.together.min(placement.cols.piece).max(width).min(placement.cols.per_group);
         let step = if y.factor.k_along || !step.is_multiple_of(width) { width } else { step };
-        for first in (0..placement.cols.held).step_by(step as usize) {
-            let last = (first + step).min(placement.cols.held);
-            let values = self.read(b, arena, plan, y, k, first..last, known);
+        for first in (0..placement.cols.per_group).step_by(step as usize) {
+            let last = (first + step).min(placement.cols.per_group);
+            let values = self.read(b, arena, y, k, first..last, known);
             for j in (first..last).step_by(width as usize) {
                 let these = &values[(j - first) as usize..(j - first + width) as usize];
                 let lines: Vec<Id> = (0..k.1 as usize)
                     .map(|n| {
                         let parts: Vec<Id> = these.iter().map(|v| v[n]).collect();
-                        if width == 1 { parts[0] } else { put_together(b, vector, &parts) }
+                        if width == 1 { parts[0] } else { join_vector(b, vector, &parts) }
                     })
                     .collect();
-                for i in 0..placement.rows.held {
+                for i in 0..placement.rows.per_group {
                     let sum = &mut sums[(i * columns + j / width) as usize];
                     for (n, line) in lines.iter().enumerate() {
                         let product = if width == 1 {
@@ -271,24 +270,24 @@ impl Tile {
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
-        plan: Plan,
-        [x, y]: [&Staged; 2],
+        [x, y]: [&StagedFactor; 2],
         before: Id,
         sums: Id,
     ) -> Id {
+        let plan = self.plan;
         let mul = plan.mul;
         let placement = mul.d.placement;
         let sum_type = b.globals.scalar(b.module, mul.sum());
         let all = Array::of(b, sums, sum_type, before, true);
-        let mut sink = Sink::of(b, sums, sum_type, placement.len(), true);
-        let one = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, staged: &Staged, k: Index, other: Index| {
+        let mut sink = ArrayBuilder::of(b, sums, sum_type, placement.len(), true);
+        let one = |b: &mut FunctionBuilder<'_>, arena: &mut Arena, staged: &StagedFactor, k: Index, other: Index| {
             let (line, at) = if staged.factor.k_along { (other, k) } else { (k, other) };
             staged.one(b, arena, mul, line, at)
         };
-        b.repeat(placement.rows.held, Unroll::No, &mut |b, i| {
+        b.repeat(placement.rows.per_group, Unroll::No, &mut |b, i| {
             let (row, _) = self.lane_position.row(b, i);
             let row = row.emit(b);
-            b.repeat(placement.cols.held, Unroll::No, &mut |b, j| {
+            b.repeat(placement.cols.per_group, Unroll::No, &mut |b, j| {
                 let (col, _) = self.lane_position.col(b, j);
                 let col = col.emit(b);
                 let at = placement.index(b, i, j);
@@ -310,7 +309,7 @@ impl Tile {
 }
 
 /// A vector of these components: the one that they are all of, in order, if there is such a one.
-fn put_together(b: &mut FunctionBuilder<'_>, vector: Id, parts: &[Id]) -> Id {
+fn join_vector(b: &mut FunctionBuilder<'_>, vector: Id, parts: &[Id]) -> Id {
     let of = |(n, part): (u32, &Id)| {
         let inst = b.module.def_inst(*part).filter(|i| i.op == Op::CompositeExtract && i.operands.len() == 2)?;
         inst.id(0).filter(|_| inst.word(1) == Some(n))

@@ -1,10 +1,10 @@
-//! Factors that the module converts from a narrower type, multiplied as they were.
+//! Multiplies factors in the narrower type that the module converts them from.
 //!
-//! IREE (seen with 3.13) converts f16 matrices to f32 and multiplies those, which no published device does. What is converted
-//! to a type that holds every product of two of its numbers gives the same products: their sum is as exact as a device's
-//! sum of the wide type's would be. Effect: such a MulAdd has the narrow matrices where the device multiplies those and not
-//! the wide ones; conversions and types that nothing uses then are gone.
-//! Variables of the wide types are values, where they are only loaded and stored as a whole.
+//! IREE (seen with 3.13) converts f16 matrices to f32 and multiplies those, which no published device does. If the wide type
+//! represents every product of two numbers of the narrow type, the products are the same, and their sum is as exact as a
+//! device's sum of the wide type would be. Effect: such a MulAdd takes the narrow matrices if the device multiplies those and
+//! not the wide ones; unused conversions and types are removed. Variables of the wide types are promoted to values if they
+//! are only loaded and stored as a whole.
 
 use super::shape::multiplies;
 use crate::ssa;
@@ -71,8 +71,8 @@ fn narrow(m: &Module, constants: &Constants, profile: &Profile, product: InstRef
         let from = m.def_inst(id).filter(|i| i.op == Op::FConvert)?.id(0)?;
         let [was, is] = [types::coop_mat_of(m, from)?, types::coop_mat_of(m, id)?].map(|t| t.view(m, constants));
         let [narrow, wide] = [was.component?, is.component?];
-        let alike = (&was.scope, &was.rows, &was.cols, &was.use_) == (&is.scope, &is.rows, &is.cols, &is.use_);
-        (alike && holds_products(wide, narrow)).then_some((from, narrow))
+        let same_shape = (&was.scope, &was.rows, &was.cols, &was.use_) == (&is.scope, &is.rows, &is.cols, &is.use_);
+        (same_shape && holds_products(wide, narrow)).then_some((from, narrow))
     };
     let ((a, narrow_a), (b, narrow_b)) = (before(inst.id(0)?)?, before(inst.id(1)?)?);
     multiplies(profile, [narrow_a, narrow_b, sum(m, product)?, component(m, inst.ty?)?]).then_some([a, b])
@@ -101,7 +101,7 @@ fn drop_unused(m: &mut Module, conversions: &FxHashSet<Id>) {
             m.functions[f].blocks[b].insts = insts;
         }
     }
-    ssa::forget_notes(m, &gone);
+    ssa::remove_annotations(m, &gone);
     // Pointers to matrices before the matrices.
     for op in [Op::TypePointer, Op::TypeCooperativeMatrixKHR] {
         let users = Users::new(m);
@@ -112,6 +112,6 @@ fn drop_unused(m: &mut Module, conversions: &FxHashSet<Id>) {
         let all = m.globals_with(op).filter_map(|r| m.inst(r).result).filter(of_matrices);
         let unused: FxHashSet<Id> = all.filter(|id| users.beyond_notes(m, *id).next().is_none()).collect();
         remove_globals(m, |m, r| m.inst(r).result.is_some_and(|id| unused.contains(&id)));
-        ssa::forget_notes(m, &unused);
+        ssa::remove_annotations(m, &unused);
     }
 }

@@ -1,12 +1,12 @@
-//! Tensor loads and stores: each lane for the elements that it holds, in runs of neighbours where it holds those.
+//! Lowers tensor loads and stores: each lane accesses the elements that it holds, in runs where these are adjacent.
 
-use super::array::{Array, Sink, unroll_much};
-use super::stage::where_;
+use super::array::{Array, ArrayBuilder, unroll_much};
+use super::exchange_buffer::where_;
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::bits::small_type;
 use crate::matrix::placement::{AxisSplit, whole_pieces};
-use crate::matrix::position::{At, LanePosition, both};
+use crate::matrix::position::{ElementPosition, LanePosition, both};
 use crate::tensor::Access;
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op};
@@ -57,9 +57,9 @@ impl Lower<'_, '_> {
             Array::new(b, mat, object, how != Unroll::Now)
         });
         let mut visit = access.begin(b, 0);
-        let mut sink = Sink::new(b, mat, how != Unroll::Now);
+        let mut sink = ArrayBuilder::new(b, mat, how != Unroll::Now);
         each_run(b, access, mat, how, &mut |b, places, i, j| {
-            let At { row, col, .. } = lane_position.place(b, i, j);
+            let ElementPosition { row, col, .. } = lane_position.place(b, i, j);
             let (row, col) = (row.emit(b), col.emit(b));
             let loaded = match places {
                 [_] => vec![visit.load(b, row, col)],
@@ -96,7 +96,7 @@ impl Lower<'_, '_> {
         let first = lane_position.first(b);
         where_(b, first, &mut |b| {
             each_run(b, access, mat, how, &mut |b, places, i, j| {
-                let At { row, col, real } = lane_position.place(b, i, j);
+                let ElementPosition { row, col, real } = lane_position.place(b, i, j);
                 let real = both(b, real, None);
                 where_(b, real, &mut |b| {
                     let (row, col) = (row.emit(b), col.emit(b));
@@ -131,14 +131,14 @@ fn each_run(b: &mut FunctionBuilder<'_>, access: &Access, mat: Mat, how: Unroll,
     // A run has to be inside of the matrix and to begin at a multiple of its length.
     let run = |split: AxisSplit| if split.pads() { 1 } else { whole_pieces(split.piece, most) };
     let (down, right) = if access.runs_down { (run(rows), 1) } else { (1, run(cols)) };
-    let (outer, inner) = (rows.held / down, cols.held / right);
+    let (outer, inner) = (rows.per_group / down, cols.per_group / right);
     b.repeat(outer, how, &mut |b, i| {
         let i = b.mul(i, Index::Const(down));
-        let line = b.mul(i, Index::Const(cols.held));
+        let line = b.mul(i, Index::Const(cols.per_group));
         b.repeat(inner, how, &mut |b, j| {
             let j = b.mul(j, Index::Const(right));
             let first = b.add(line, j);
-            let step = if down > 1 { cols.held } else { 1 };
+            let step = if down > 1 { cols.per_group } else { 1 };
             let mut places = Vec::new();
             for n in 0..down.max(right) {
                 places.push(b.add(first, Index::Const(n * step)));

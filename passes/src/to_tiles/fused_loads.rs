@@ -1,22 +1,22 @@
-//! Factors that are loaded where they are multiplied.
+//! Loads factors where they are multiplied.
 //!
-//! A matrix of workgroup scope that is loaded for one product, in the same block and with nothing between that could
-//! change what is in memory, is never held. The product goes in *slices* of K: all invocations of the workgroup
-//! together bring a slice of each such factor into one staging buffer (so each element is read from memory once, however many
-//! subgroups need it), and each subgroup then loads the tiles of one step of K at a time, right before it multiplies
-//! them. A factor that is loaded tile by tile from where it is (a plain load, from shared memory as a rule) needs no
-//! staging buffer and is loaded at each step as well.
+//! A matrix of workgroup scope is never held if it is loaded for one product, in the same block, and no instruction between
+//! the two can change that memory. The product is computed in *slices* of K: all invocations of the workgroup stage a slice
+//! of each such factor in one staging buffer, so that each element is read from memory once, however many subgroups need it.
+//! Each subgroup then loads the tiles of one step of K at a time, right before it multiplies them. A factor that can be
+//! loaded tile by tile from its own memory (a plain load, usually from shared memory) needs no staging buffer and is loaded
+//! at each step as well.
 //!
-//! Lines of staging buffers are a quad longer than they have to be, so that the lines of a tile are in different banks.
+//! Lines of staging buffers are padded by a quad, so that the lines of a tile are in different banks.
 
 use super::Tiles;
 use super::memory::{Memory, TilePosition};
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use crate::Refusal;
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{QUAD, Zone};
 use crate::matrix::callback::has_effects;
-use crate::matrix::linear::Lin;
 use crate::matrix::placement::Use;
 use crate::tensor::Access;
 use coop_ir::builder::{FunctionBuilder, Index};
@@ -26,9 +26,9 @@ use coop_ir::spv::StorageClass;
 use coop_ir::types;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 
-/// Where the tiles of a factor come from.
+/// The source of the tiles of a factor.
 pub(super) enum Factor {
-    /// They are values.
+    /// The tiles are values.
     Held(Vec<Id>),
     /// A staging buffer, which is filled by an access.
     StagingBuffer { access: Box<Access>, staging: StagingBuffer },
@@ -36,7 +36,7 @@ pub(super) enum Factor {
     Memory(Box<Memory>),
 }
 
-/// The way a product is computed.
+/// The plan of a product.
 pub(super) struct Slices {
     pub(super) left: Factor,
     pub(super) right: Factor,
@@ -44,7 +44,7 @@ pub(super) struct Slices {
     pub(super) steps: u32,
 }
 
-/// The way the factors of a product are brought.
+/// The plan that stages the factors of a product.
 pub(super) struct SlicePlan {
     pub(super) steps: u32,
     /// The loads of the left and the right one, and the part of them that is in a staging buffer at a time.
@@ -115,13 +115,13 @@ pub(super) fn uses(m: &Module) -> FxHashMap<Id, u32> {
 
 impl Slices {
     /// Returns true if tiles can be loaded at a step that is not known.
-    pub(super) fn rolls(&self) -> bool {
+    pub(super) fn can_loop(&self) -> bool {
         [&self.left, &self.right].iter().all(|f| !matches!(f, Factor::Held(_)))
     }
 }
 
 impl Tiles<'_, '_> {
-    /// Chooses how the factors of a product are brought: in how many steps of K at a time, and what goes through staging buffers.
+    /// Chooses how the factors of a product are staged: in how many steps of K at a time, and what goes through staging buffers.
     pub(super) fn plan_slices(&self, (x, a): (Id, Mat), (y, bm): (Id, Mat)) -> SlicePlan {
         let zone = Zone::of_scope(a.workgroup);
         let from_tensor = |id: Id| self.analysis.accesses.get(self.function.deferred.get(&id)?).cloned();
@@ -184,8 +184,8 @@ impl Tiles<'_, '_> {
         Ok(Factor::Held(self.tiles_of(b.module, r, id)?.1))
     }
 
-    /// Brings the slice of K that begins with step `first` into the staging buffers.
-    pub(super) fn bring(
+    /// Fills the staging buffers with the slice of K that begins with step `first`.
+    pub(super) fn stage_slice(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
@@ -235,14 +235,14 @@ impl Tiles<'_, '_> {
             },
             Factor::StagingBuffer { staging, .. } => {
                 let position = self.position(b, mat, line);
-                let along = Lin::scaled(k, step);
+                let along = Affine::scaled(k, step);
                 let begin = staging.begin(b, &mut self.arena, Index::Const(0));
                 let place = if left { (&position, &along) } else { (&along, &position) };
                 let operands = staging.load_operands(b, &mut self.arena, begin, place);
                 Ok(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands))
             }
             Factor::Memory(memory) => {
-                let along = Lin::scaled(k, step).plus(&Lin::constant(first * step));
+                let along = Affine::scaled(k, step).plus(&Affine::constant(first * step));
                 let position = self.position(b, mat, line);
                 let (row, col) = if left { (position, along) } else { (along, position) };
                 let position = TilePosition { index: 0, row, col, inside: None };
@@ -254,7 +254,7 @@ impl Tiles<'_, '_> {
     }
 
     /// The row of A (the column of B) at which a line of tiles of the subgroup begins.
-    fn position(&self, b: &mut FunctionBuilder<'_>, mat: Mat, line: u32) -> Lin {
+    fn position(&self, b: &mut FunctionBuilder<'_>, mat: Mat, line: u32) -> Affine {
         let (row, col) = self.function.group.unwrap_or((Index::Const(0), Index::Const(0)));
         let (split, group, tile) = match mat.shape.use_ {
             Use::A => (mat.placement.rows, row, mat.tile_rows),
@@ -266,7 +266,7 @@ impl Tiles<'_, '_> {
     /// Forgets names of loads that are no more.
     pub(super) fn forget_deferred(&self, m: &mut Module) {
         let gone: FxHashSet<Id> = self.gone.iter().copied().collect();
-        crate::ssa::forget_notes(m, &gone);
+        crate::ssa::remove_annotations(m, &gone);
     }
 }
 

@@ -1,33 +1,33 @@
-//! Callbacks for each element, and coordinates.
+//! Lowers per-element operations and queries of coordinates.
 //!
-//! Which element of a tile an invocation holds is not known, but two tiles of one type hold theirs alike. So where a
-//! *iota table*, the numbers 0, 1, 2, .. in shared memory, is loaded as a tile with stride 0, down the columns or along the
-//! rows, element `i` of it is the row (column) of element `i` of every tile of that type.
+//! The position of an element in a tile is not known, but two tiles of one type have the same positions. So an *iota
+//! table*, the numbers 0, 1, 2, .. in shared memory, is loaded as a tile with stride 0, down the columns or along the
+//! rows: element `i` of it is the row (or column) of element `i` of every tile of that type.
 //!
-//! A callback that only computes is called for the elements that an invocation holds, where they are. One that does
-//! more is called exactly once for each element, which the device does not promise of the elements that invocations
-//! hold: its tiles go through a staging buffer of the subgroup, of which each invocation takes its share. Of subgroups that hold
-//! the same tiles the first calls, and where the result is used, the others get it from there.
+//! A callback without side effects is called for the elements that an invocation holds, in place. One with side effects must
+//! be called exactly once for each element, which the device does not guarantee for the elements that invocations hold: its
+//! tiles go through a staging buffer of the subgroup, of which each invocation processes a share. If several subgroups hold
+//! the same tiles, the first calls the function, and the others load its result if it is used.
 
 use super::elements;
-use super::exchange::{Change, Move};
+use super::exchange::{Change, Conversion};
 use super::inst::{Slot, malformed};
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::{Guard, Inside, Key};
-use super::{Parts, Tiles};
+use super::{TileIds, Tiles};
 use crate::Refusal;
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Elem, QUAD, Zone};
 use crate::matrix::callback::has_effects;
-use crate::matrix::linear::Lin;
 use crate::matrix::placement::{AxisSplit, Placement};
-use crate::matrix::row_uniform::takes_place;
+use crate::matrix::row_uniform::uses_position;
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::spv::{BuiltIn, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-/// The types of what a function gives and takes.
+/// Returns the result type and the parameter types of a function.
 pub(super) fn signature(m: &Module, function: Id) -> Option<(Id, Vec<Id>)> {
     let inst = m.def_inst(function).filter(|i| i.op == Op::Function)?;
     let ty = m.def_inst(inst.id(1)?)?;
@@ -39,7 +39,7 @@ pub(super) struct Callback {
     pub(super) function: Id,
     pub(super) params: Vec<Id>,
     /// Further operands, with their tiles where they are matrices.
-    pub(super) extras: Vec<(Id, Option<Parts>)>,
+    pub(super) extras: Vec<(Id, Option<TileIds>)>,
 }
 
 impl Callback {
@@ -65,7 +65,7 @@ impl Callback {
         self.extras.iter().filter(|e| e.1.is_none()).map(|e| e.0).collect()
     }
 
-    fn matrices(&self) -> Vec<&Parts> {
+    fn matrices(&self) -> Vec<&TileIds> {
         self.extras.iter().filter_map(|e| e.1.as_ref()).collect()
     }
 }
@@ -108,32 +108,32 @@ impl Tiles<'_, '_> {
         }
         let callback = Callback { function, params, extras };
         let mut slot = Slot::new(r);
-        let places = places_wanted(b.module, function, mat).contains(&true);
+        let places = wanted_positions(b.module, function, mat).contains(&true);
         let effects = has_effects(b.module, function);
         let result = if self.calls_natively(mat) && !effects {
             let row_uniform = self.is_row_uniform(inst.result);
             self.native_each(b, &mut slot, mat, &callback, (&parts, row_uniform))
-        } else if effects || (places && !counts(mat)) {
-            self.each_once(b, r, &mut slot, inst, mat, &callback, &parts)?
+        } else if effects || (places && !represents_positions(mat)) {
+            self.call_exactly_once(b, &mut slot, inst, mat, &callback, &parts)?
         } else {
             let row_uniform = self.is_row_uniform(inst.result);
-            self.each_held(b, r, &mut slot, mat, &callback, (&parts, row_uniform))?
+            self.call_in_place(b, r, &mut slot, mat, &callback, (&parts, row_uniform))?
         };
         self.define(inst, mat, result);
         Ok(())
     }
 
     /// Calls for the elements that the invocation holds.
-    fn each_held(
+    fn call_in_place(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
         slot: &mut Slot,
         mat: Mat,
         callback: &Callback,
-        (parts, row_uniform): (&Parts, bool),
-    ) -> Result<Parts, Refusal> {
-        let iota_tables = self.iota_tables(b, r, mat, places_wanted(b.module, callback.function, mat))?;
+        (parts, row_uniform): (&TileIds, bool),
+    ) -> Result<TileIds, Refusal> {
+        let iota_tables = self.iota_tables(b, r, mat, wanted_positions(b.module, callback.function, mat))?;
         let (others, guarded) = (callback.others(), is_guarded(mat));
         // Like tiles at unlike places are called for alone.
         let mut result = parts.clone();
@@ -148,10 +148,10 @@ impl Tiles<'_, '_> {
             let types = (mat.tile, mat.elem.ty);
             result[position.index] = elements::map(b, Some(slot), types, &tiles, &mut |b, values| {
                 let mut rest = values[1 + callback.matrices().len()..].iter();
-                let mut place = |b: &mut FunctionBuilder<'_>, iota_table: Option<Id>, origin: &Lin| {
+                let mut place = |b: &mut FunctionBuilder<'_>, iota_table: Option<Id>, origin: &Affine| {
                     let Some(at) = iota_table.and_then(|_| rest.next()) else { return Index::Const(0) };
                     let at = as_word(b, mat.elem, *at);
-                    Lin::scaled(Index::Value(at), 1).plus(origin).emit(b)
+                    Affine::scaled(Index::Value(at), 1).plus(origin).emit(b)
                 };
                 let at = (place(b, iota_tables[0], &position.row), place(b, iota_tables[1], &position.col));
                 if !guarded {
@@ -165,18 +165,17 @@ impl Tiles<'_, '_> {
         Ok(result)
     }
 
-    /// Calls exactly once for each element, by way of staging buffers.
-    #[allow(clippy::too_many_arguments, reason = "what a per-element operation consists of")]
-    fn each_once(
+    /// Calls exactly once for each element, through staging buffers.
+    fn call_exactly_once(
         &mut self,
         b: &mut FunctionBuilder<'_>,
-        r: InstRef,
         slot: &mut Slot,
         inst: &Inst,
         mat: Mat,
         callback: &Callback,
-        parts: &Parts,
-    ) -> Result<Parts, Refusal> {
+        parts: &TileIds,
+    ) -> Result<TileIds, Refusal> {
+        let r = slot.at();
         let used = inst.result.is_some_and(|id| self.analysis.uses.contains_key(&id));
         let mark = self.arena.mark();
         let matrices = callback.matrices();
@@ -190,7 +189,7 @@ impl Tiles<'_, '_> {
             })
             .collect();
         let others = callback.others();
-        let function = self.once_function(b, mat, callback, &staging_buffers, &others, used);
+        let function = self.exactly_once_function(b, mat, callback, &staging_buffers, &others, used);
         let subgroup = self.subgroup(b);
         let begins: Vec<Index> = staging_buffers.iter().map(|s| s.begin(b, &mut self.arena, subgroup)).collect();
         let owner = self.owner(b, mat);
@@ -203,7 +202,7 @@ impl Tiles<'_, '_> {
             for ((staging, begin), tiles) in
                 staging_buffers.iter().zip(&begins).zip([parts].into_iter().chain(matrices.iter().copied()))
             {
-                self.put_batch(b, *staging, *begin, mat, batch, tiles);
+                self.put_batch(b, (*staging, *begin), mat, batch, tiles);
             }
             self.arena.barrier(b, Zone::Subgroup);
             let (row, col) = self.origin(b, mat, batch);
@@ -223,12 +222,12 @@ impl Tiles<'_, '_> {
                     // The id of the result is for what all agree on.
                     target.skip();
                 }
-                self.get_batch(b, target, staging_buffers[0], begins[0], mat, batch, &mut result);
+                self.get_batch(b, target, (staging_buffers[0], begins[0]), mat, batch, &mut result);
             }
         }
         self.arena.release(mark);
         if used && alone {
-            let share = Move { from: mat, to: mat, transposed: false, change: Change::None };
+            let share = Conversion { from: mat, to: mat, transposed: false, change: Change::None };
             return self.exchange(b, r, slot, share, result);
         }
         if !used {
@@ -239,7 +238,7 @@ impl Tiles<'_, '_> {
         Ok(result)
     }
 
-    fn once_function(
+    fn exactly_once_function(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         mat: Mat,
@@ -271,7 +270,7 @@ impl Tiles<'_, '_> {
         let staging = staging_buffers[0];
         let guard = Guard::new(mat, staging);
         let (arena, begin, lane, count) = self.lanes_of(&mut f, staging);
-        staging.sweep(&mut f, begin, (lane, count), &mut |f, line, at, word| {
+        staging.for_each_unit(&mut f, begin, (lane, count), &mut |f, line, at, word| {
             let (row, col) = staging.row_col(line, at);
             let (row, col) = (f.add(row0, row), f.add(col0, col));
             let inside = guard.unit(f, row, col);
@@ -320,7 +319,7 @@ impl Tiles<'_, '_> {
             Some(Type::Vector { elem, len: 2 }) => elem,
             _ => return malformed(r, "coordinates that are not a pair"),
         };
-        if !self.analysis.native.coordinate && !counts(mat) {
+        if !self.analysis.native.coordinate && !represents_positions(mat) {
             let why = format!("a matrix of {} can't hold the numbers of its rows and columns", mat.elem.scalar);
             return Err(Refusal::new("refused-instruction", Some(r), why, "lower to scalar code (--target scalar)"));
         }
@@ -336,7 +335,7 @@ impl Tiles<'_, '_> {
         let word = b.u32_type();
         let mut place = |value: Id, split: AxisSplit, group: Index, at: Index, tile: u32| {
             let lin = split.unclamped(b, group, at).times(tile);
-            let lin = lin.plus(&Lin::scaled(Index::Value(value), 1)).emit(b);
+            let lin = lin.plus(&Affine::scaled(Index::Value(value), 1)).emit(b);
             let lin = b.index(lin);
             if component == word { lin } else { b.ids(Op::Bitcast, component, &[lin]) }
         };
@@ -390,14 +389,15 @@ impl Tiles<'_, '_> {
                 let asks = match i.op {
                     Op::CooperativeMatrixGetCoordinateEXT => !self.analysis.native.coordinate,
                     Op::CooperativeMatrixPerElementOpNV => i.id(1).zip(i.id(0)).is_some_and(|(f, value)| {
-                        let wanted = |mat: Mat| !self.calls_natively(mat) && places_wanted(m, f, mat).contains(&true);
+                        let wanted =
+                            |mat: Mat| !self.calls_natively(mat) && wanted_positions(m, f, mat).contains(&true);
                         !has_effects(m, f) && self.mat_of(m, value).is_some_and(wanted)
                     }),
                     _ => false,
                 };
                 asks.then(|| Some((r, self.mat_of(m, i.id(0)?)?))).flatten()
             })
-            .filter(|(_, mat)| counts(*mat))
+            .filter(|(_, mat)| represents_positions(*mat))
             .collect();
         let extent = |mat: &Mat| mat.tile_rows.max(mat.tile_cols);
         let length = used.iter().map(|(_, mat)| extent(mat)).max().unwrap_or(0);
@@ -432,7 +432,7 @@ impl Tiles<'_, '_> {
                 return None;
             }
             let down = n == 0;
-            let operands = iota_table.spread_operands(b, &mut self.arena, begin, (0, &Lin::default()), down);
+            let operands = iota_table.broadcast_operands(b, &mut self.arena, begin, (0, &Affine::default()), down);
             Some(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands))
         }))
     }
@@ -455,7 +455,7 @@ impl Tiles<'_, '_> {
             let begin = iota_table.begin(&mut f, &mut self.arena, Index::Const(0));
             let count = self.analysis.invocations.unwrap_or(1);
             let arena = &mut self.arena;
-            iota_table.sweep(&mut f, begin, (lane, count), &mut |f, _, at, word| {
+            iota_table.for_each_unit(&mut f, begin, (lane, count), &mut |f, _, at, word| {
                 let mut values = Vec::new();
                 for n in 0..iota_table.layout.unit() {
                     let at = f.add(at, Index::Const(n));
@@ -470,7 +470,7 @@ impl Tiles<'_, '_> {
 }
 
 /// Returns true if the numbers of a tile's rows and columns are numbers of its elements' type.
-pub(super) fn counts(mat: Mat) -> bool {
+pub(super) fn represents_positions(mat: Mat) -> bool {
     let exact = match mat.elem.scalar {
         Scalar::Int { width, signed } => 1u64 << (width - u32::from(signed)).min(32),
         Scalar::Float { width: 16 } => 2048,
@@ -499,7 +499,7 @@ fn as_word(b: &mut FunctionBuilder<'_>, elem: Elem, value: Id) -> Id {
     }
 }
 
-/// The other way round.
+/// The inverse of [`as_word`].
 fn from_word(b: &mut FunctionBuilder<'_>, elem: Elem, value: Index) -> Id {
     let value = b.index(value);
     match elem.scalar {
@@ -520,8 +520,8 @@ fn from_word(b: &mut FunctionBuilder<'_>, elem: Elem, value: Index) -> Id {
 }
 
 /// Returns whether rows, and columns, have to be known to call a function for the elements that invocations hold.
-pub(super) fn places_wanted(m: &Module, function: Id, mat: Mat) -> [bool; 2] {
-    if is_guarded(mat) { [true; 2] } else { takes_place(m, function) }
+pub(super) fn wanted_positions(m: &Module, function: Id, mat: Mat) -> [bool; 2] {
+    if is_guarded(mat) { [true; 2] } else { uses_position(m, function) }
 }
 
 /// Returns true if some of the elements that invocations hold are not the matrix's.

@@ -1,14 +1,14 @@
-//! Plain loads and stores that can't go tile by tile become tensor loads and stores, which go element by element.
+//! Rewrites plain loads and stores that can't be split into tiles to tensor loads and stores, which access single elements.
 //!
-//! That is so where the matrix is no multiple of the tile, since a load of the tile would read what is beside the
-//! matrix; where a tile would begin inside a unit of the memory, which no pointer can say; and where it is known that
-//! pointer or stride are not what Vulkan asks of the tile's. (Where that is not known, tiles rely on it as the matrix did.)
-//! Rows and columns become the dimensions of a layout whose strides are the stride and 1; nothing is clamped.
+//! These are accesses to matrices whose extents are not multiples of the tile's, since a load of the tile would read beyond
+//! the matrix; accesses of which a tile would begin inside an element of the memory's type, which no pointer can address; and
+//! accesses whose pointer or stride is known to be misaligned for tiles. (Where the alignment is not known, tiles rely on it
+//! as the matrix did.) Rows and columns become the dimensions of a layout whose strides are the stride and 1, without clamping.
 
 use super::shape::Mat;
 use crate::kernel::is_kernel;
 use crate::matrix::arena::QUAD;
-use crate::tensor::points_beside;
+use crate::tensor::is_misaligned_pointer;
 use coop_ir::builder::Globals;
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
@@ -17,7 +17,7 @@ use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
 /// The operands that the new instructions share.
-struct Plain<'a> {
+struct PlainToTensor<'a> {
     constants: &'a Constants,
     decorations: Decorations,
     mats: &'a FxHashMap<Id, Mat>,
@@ -26,7 +26,7 @@ struct Plain<'a> {
 
 /// Changes such loads and stores.
 pub(super) fn to_tensor(m: &mut Module, g: &mut Globals, constants: &Constants, mats: &FxHashMap<Id, Mat>) {
-    let mut plain = Plain { constants, decorations: Decorations::new(m), mats, layout_type: None };
+    let mut plain = PlainToTensor { constants, decorations: Decorations::new(m), mats, layout_type: None };
     for f in 0..m.functions.len() {
         for at in 0..m.functions[f].blocks.len() {
             let insts = m.functions[f].blocks[at].insts.clone();
@@ -42,7 +42,7 @@ pub(super) fn to_tensor(m: &mut Module, g: &mut Globals, constants: &Constants, 
     }
 }
 
-impl Plain<'_> {
+impl PlainToTensor<'_> {
     fn inst(&mut self, m: &mut Module, g: &mut Globals, r: InstRef, new: &mut Vec<InstRef>) -> Option<()> {
         let inst = m.inst(r).clone();
         let store = inst.op == Op::CooperativeMatrixStoreKHR;
@@ -123,7 +123,7 @@ impl Plain<'_> {
         Some(())
     }
 
-    /// Returns true if a matrix that is cut is known to be where Vulkan has no tiles.
+    /// Returns true if a matrix that is split into tiles is known to be at an address that Vulkan does not allow for tiles.
     fn is_misaligned(&self, m: &Module, mat: Mat, (pointer, stride, unit): (Id, Id, u32), row_major: bool) -> bool {
         let (line, lines) = if row_major { (mat.tile_cols, mat.shape.rows) } else { (mat.tile_rows, mat.shape.cols) };
         let need = (line * mat.elem.scalar.bytes()).min(QUAD);
@@ -132,7 +132,7 @@ impl Plain<'_> {
         }
         let stride = self.constants.get(stride).fixed().map(|s| (s as u32).wrapping_mul(unit));
         let beside = stride.is_some_and(|s| !s.is_multiple_of(need)) && lines > 1;
-        beside || points_beside(m, (self.constants, &self.decorations), pointer, need)
+        beside || is_misaligned_pointer(m, (self.constants, &self.decorations), pointer, need)
     }
 
     fn layout_type(&mut self, m: &mut Module, g: &mut Globals) -> Id {

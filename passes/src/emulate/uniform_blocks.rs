@@ -1,4 +1,4 @@
-//! Which blocks all invocations of a workgroup execute together.
+//! Finds the blocks that all invocations of a workgroup execute together.
 //!
 //! A block is one of these if it
 //!
@@ -20,18 +20,19 @@ use coop_ir::spv::{BuiltIn, Decoration, Scope, StorageClass};
 use coop_ir::types::{self, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, pointers};
 
-/// Which blocks all invocations of a workgroup execute together.
-pub(super) struct Together {
+/// The blocks that all invocations of a workgroup execute together.
+pub(super) struct UniformBlocks {
     /// By function and block.
     blocks: Vec<Vec<bool>>,
 }
 
-impl Together {
-    pub(super) fn new(m: &Module, constants: &Constants) -> Together {
+impl UniformBlocks {
+    pub(super) fn new(m: &Module, constants: &Constants) -> UniformBlocks {
         let mut search = Search::new(m, constants);
         search.differences();
-        let blocks = search.functions.iter().map(|f| f.parted.iter().map(|parted| !parted).collect()).collect();
-        Together { blocks }
+        let blocks =
+            search.functions.iter().map(|f| f.divergent.iter().map(|divergent| !divergent).collect()).collect();
+        UniformBlocks { blocks }
     }
 
     /// Returns true if all invocations of a workgroup execute a block together, or none does.
@@ -46,7 +47,7 @@ struct Function {
     /// Blocks that are executed together by the module's own word.
     bound: Vec<bool>,
     /// Blocks that may not be executed together.
-    parted: Vec<bool>,
+    divergent: Vec<bool>,
     /// True if it may be called where not all invocations are.
     parts: bool,
     /// True if what it returns may differ.
@@ -104,7 +105,7 @@ impl<'a> Search<'a> {
                 let len = cfg.len();
                 let bound = (0..len).map(|b| is_bound(&cfg, &post, &loops, &binding, b)).collect();
                 let deps = ControlDeps::new(&post);
-                Function { cfg, deps, bound, parted: vec![false; len], parts: false, returns_differ: false }
+                Function { cfg, deps, bound, divergent: vec![false; len], parts: false, returns_differ: false }
             })
             .collect();
         let (differ, contents) = (FxHashSet::default(), FxHashSet::default());
@@ -127,7 +128,7 @@ impl<'a> Search<'a> {
     /// Grows with whatever is found.
     fn measure(&self) -> usize {
         let of = |f: &Function| {
-            f.parted.iter().filter(|p| **p).count() + usize::from(f.parts) + usize::from(f.returns_differ)
+            f.divergent.iter().filter(|p| **p).count() + usize::from(f.parts) + usize::from(f.returns_differ)
         };
         self.differ.len() + self.contents.len() + self.functions.iter().map(of).sum::<usize>()
     }
@@ -136,10 +137,10 @@ impl<'a> Search<'a> {
         let m = self.m;
         for b in 0..self.functions[f].cfg.len() {
             let function = &self.functions[f];
-            if !function.parted[b] && !function.bound[b] {
+            if !function.divergent[b] && !function.bound[b] {
                 let mut controllers = function.deps.controllers(b).iter();
-                let parted = function.parts || controllers.any(|c| self.parts(f, *c));
-                self.functions[f].parted[b] = parted;
+                let divergent = function.parts || controllers.any(|c| self.diverges(f, *c));
+                self.functions[f].divergent[b] = divergent;
             }
             for r in &m.functions[f].blocks[b].insts {
                 self.inst(f, b, m.inst(*r));
@@ -147,28 +148,30 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns true if invocations may leave a block by different ways, or do not come there together.
-    fn parts(&self, f: usize, block: usize) -> bool {
+    /// Returns true if invocations may leave a block by different edges, or do not arrive together.
+    fn diverges(&self, f: usize, block: usize) -> bool {
         let terminator = self.m.functions[f].blocks.get(block).and_then(|b| b.terminator());
         let decides = terminator.and_then(|r| self.m.inst(r).id(0));
         let branches = self.functions[f].cfg.successors(block).len() > 1;
-        self.functions[f].parted[block] || branches && decides.is_none_or(|id| self.differ.contains(&id))
+        self.functions[f].divergent[block] || branches && decides.is_none_or(|id| self.differ.contains(&id))
     }
 
     fn inst(&mut self, f: usize, b: usize, i: &Inst) {
         let any = |this: &Self| i.ids().any(|id| this.differ.contains(&id));
-        let parted = self.functions[f].parted[b];
+        let divergent = self.functions[f].divergent[b];
         match i.op {
             Op::Store => {
-                if (parted || any(self))
-                    && let Some(variable) = i.accessed().and_then(|p| self.own(p))
+                if (divergent || any(self))
+                    && let Some(variable) = i.accessed().and_then(|p| self.invocation_variable(p))
                 {
                     self.contents.insert(variable);
                 }
             }
-            Op::CopyMemory | Op::CopyMemorySized => self.contents.extend(i.id(0).and_then(|p| self.own(p))),
-            Op::ReturnValue => self.functions[f].returns_differ |= parted || any(self),
-            Op::FunctionCall => self.call(i, parted),
+            Op::CopyMemory | Op::CopyMemorySized => {
+                self.contents.extend(i.id(0).and_then(|p| self.invocation_variable(p)));
+            }
+            Op::ReturnValue => self.functions[f].returns_differ |= divergent || any(self),
+            Op::FunctionCall => self.call(i, divergent),
             _ => {
                 // Functions that are applied to elements, as often as an invocation has some.
                 for applied in i.ids().filter_map(|id| self.calls.function(id)).collect::<Vec<_>>() {
@@ -178,10 +181,10 @@ impl<'a> Search<'a> {
                 }
                 let Some(result) = i.result else { return };
                 let differs = match i.op {
-                    Op::Phi => any(self) || self.meets_parted(f, b),
+                    Op::Phi => any(self) || self.joins_divergent(f, b),
                     Op::Load => any(self) || self.load_differs(i),
                     Op::Variable | Op::Label => false,
-                    Op::ExtInst => any(self) || i.ids_from(2).any(|id| self.own(id).is_some()),
+                    Op::ExtInst => any(self) || i.ids_from(2).any(|id| self.invocation_variable(id).is_some()),
                     op if op.is_pure() || op.derives_pointer() => any(self),
                     _ => true,
                 };
@@ -190,23 +193,23 @@ impl<'a> Search<'a> {
                 }
                 // What gives a pointer to an instruction that is none of those above lets it write there.
                 if !matches!(i.op, Op::Load | Op::Phi | Op::Variable) && !i.op.derives_pointer() {
-                    let written: Vec<Id> = i.ids().filter_map(|id| self.own(id)).collect();
+                    let written: Vec<Id> = i.ids().filter_map(|id| self.invocation_variable(id)).collect();
                     self.contents.extend(written);
                 }
             }
         }
     }
 
-    fn call(&mut self, i: &Inst, parted: bool) {
+    fn call(&mut self, i: &Inst, divergent: bool) {
         // What a function is given a pointer to, it may write.
-        let written: Vec<Id> = i.ids_from(1).filter_map(|id| self.own(id)).collect();
+        let written: Vec<Id> = i.ids_from(1).filter_map(|id| self.invocation_variable(id)).collect();
         self.contents.extend(written);
         let callee = i.callee().and_then(|id| self.calls.function(id));
         let Some(callee) = callee else {
             self.differ.extend(i.result);
             return;
         };
-        self.functions[callee].parts |= parted;
+        self.functions[callee].parts |= divergent;
         let params = self.m.functions[callee].params.iter().filter_map(|r| self.m.inst(*r).result);
         for (param, argument) in params.zip(i.ids_from(1)) {
             if self.differ.contains(&argument) {
@@ -219,12 +222,12 @@ impl<'a> Search<'a> {
     }
 
     /// Returns true if invocations may come to a block from different ones.
-    fn meets_parted(&self, f: usize, b: usize) -> bool {
-        self.functions[f].cfg.predecessors(b).iter().any(|p| self.parts(f, *p))
+    fn joins_divergent(&self, f: usize, b: usize) -> bool {
+        self.functions[f].cfg.predecessors(b).iter().any(|p| self.diverges(f, *p))
     }
 
     /// The variable of the invocation that a pointer leads into.
-    fn own(&self, pointer: Id) -> Option<Id> {
+    fn invocation_variable(&self, pointer: Id) -> Option<Id> {
         let root = pointers::root(self.m, pointer, Op::derives_pointer)?;
         let inst = self.m.def_inst(root).filter(|i| i.op == Op::Variable)?;
         let own = [StorageClass::Function, StorageClass::Private];

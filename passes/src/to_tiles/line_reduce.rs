@@ -1,22 +1,22 @@
-//! Reductions along lines that stay with the subgroup.
+//! Lowers reductions along lines within a subgroup.
 //!
-//! Element `i` of a tile lies in the same row as element `i` of the tiles beside it. So the tiles of a row of tiles are
-//! folded into one, element by element and in registers; that one goes to a staging buffer of the subgroup, whose invocations
-//! fold a line each, and what comes of that is loaded as the rows of a tile with stride 0. Where several subgroups have
-//! parts of a line, each writes its fold to a vector of its own, and what was loaded of those is folded last.
+//! Element `i` of a tile is in the same row as element `i` of the tiles beside it. So the tiles of a row of tiles are
+//! folded into one tile, element by element and in registers. That tile is stored to a staging buffer of the subgroup, whose
+//! invocations fold a line each; the results are loaded as the rows of a tile with stride 0. Where several subgroups hold
+//! parts of a line, each writes its results to a vector of its own, and the tiles loaded from these vectors are folded last.
 //!
-//! It is done so where all that a subgroup holds of a line is elements of the matrix, and where the result is cut like
-//! the source. The other way is in [`super::reduce`].
+//! Precondition: every element that a subgroup holds of a line is an element of the matrix, and the result is split like
+//! the source. Other reductions are in [`super::reduce`].
 
 use super::elements;
 use super::inst::Slot;
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
-use super::{Parts, Tiles};
+use super::{TileIds, Tiles};
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{QUAD, Zone, words_of};
 use crate::matrix::bits::small_type;
-use crate::matrix::linear::Lin;
 use crate::matrix::row_uniform::{Combine, combine};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
@@ -31,8 +31,8 @@ pub(super) struct Fold {
     pub(super) function: Id,
 }
 
-/// Where a fold goes through.
-struct Way {
+/// The staging buffers of a fold.
+struct FoldBuffers {
     /// The subgroup's folded tiles.
     staging: StagingBuffer,
     /// The folded lines: a line of the staging buffer for each group of subgroups along the lines.
@@ -80,15 +80,15 @@ impl Fold {
 }
 
 impl Tiles<'_, '_> {
-    /// Reduces that way, if it can be done so.
+    /// Reduces along lines, if the staging buffers allow that.
     pub(super) fn fold_lines(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         r: InstRef,
         slot: &mut Slot,
         fold: &Fold,
-        (value, parts): (Id, &Parts),
-    ) -> Option<Parts> {
+        (value, parts): (Id, &TileIds),
+    ) -> Option<TileIds> {
         if !fold.fits() {
             return None;
         }
@@ -119,37 +119,37 @@ impl Tiles<'_, '_> {
             return Some(result);
         }
         let mark = self.arena.mark();
-        let way = self.way(b, r, fold);
-        let Some(way) = way else {
+        let buffers = self.fold_buffers(b, r, fold);
+        let Some(buffers) = buffers else {
             self.arena.release(mark);
             return None;
         };
-        let zone = way.vector.zone();
+        let zone = buffers.vector.zone();
         self.arena.barrier(b, zone);
         let subgroup = self.subgroup(b);
-        let begin = way.staging.begin(b, &mut self.arena, subgroup);
+        let begin = buffers.staging.begin(b, &mut self.arena, subgroup);
         for i in 0..lines {
             let tile = fold_tiles(b, fold, from.tile, what, &held_of(i));
-            let at = Lin::constant(i * line_tile);
-            let zero = Lin::default();
+            let at = Affine::constant(i * line_tile);
+            let zero = Affine::default();
             let place = if fold.by_row { (&at, &zero) } else { (&zero, &at) };
-            way.staging.put(b, &mut self.arena, begin, tile, place);
+            buffers.staging.put(b, &mut self.arena, begin, tile, place);
         }
         self.arena.barrier(b, Zone::Subgroup);
-        let function = self.line_folds(b, fold, &way);
-        let (group, first) = self.place_in_vector(fold, &way);
+        let function = self.line_folds(b, fold, &buffers);
+        let (group, first) = self.place_in_vector(fold, &buffers);
         let at = first.emit(b);
         let (group_id, first_id) = (b.index(group), b.index(at));
         let void = b.globals.void(b.module);
         b.ids(Op::FunctionCall, void, &[function, group_id, first_id]);
         self.arena.barrier(b, zone);
         let (to_lines, to_tile, _) = fold.across(&to);
-        let begin = way.vector.begin(b, &mut self.arena, subgroup);
+        let begin = buffers.vector.begin(b, &mut self.arena, subgroup);
         for i in 0..to_lines {
-            let at = first.clone().plus(&Lin::constant(i * to_tile));
-            let count = way.vector.layout.lines;
+            let at = first.clone().plus(&Affine::constant(i * to_tile));
+            let count = buffers.vector.layout.lines;
             let mut load = |b: &mut FunctionBuilder<'_>, g: u32| {
-                let operands = way.vector.spread_operands(b, &mut self.arena, begin, (g, &at), fold.by_row);
+                let operands = buffers.vector.broadcast_operands(b, &mut self.arena, begin, (g, &at), fold.by_row);
                 if count > 1 {
                     b.op(Op::CooperativeMatrixLoadKHR, to.tile, operands)
                 } else {
@@ -171,11 +171,11 @@ impl Tiles<'_, '_> {
     fn folds_natively(&self, fold: &Fold) -> bool {
         let (from, to) = (fold.from, fold.to);
         let (_, _, groups, _) = fold.along();
-        let alike = fold.across(&from) == fold.across(&to) && from.shape.use_ == to.shape.use_;
-        self.analysis.native.reduce && groups == 1 && alike
+        let same_shape = fold.across(&from) == fold.across(&to) && from.shape.use_ == to.shape.use_;
+        self.analysis.native.reduce && groups == 1 && same_shape
     }
 
-    fn way(&mut self, b: &FunctionBuilder<'_>, r: InstRef, fold: &Fold) -> Option<Way> {
+    fn fold_buffers(&mut self, b: &FunctionBuilder<'_>, r: InstRef, fold: &Fold) -> Option<FoldBuffers> {
         let (from, to) = (fold.from, fold.to);
         let (lines, line_tile, line_groups) = fold.across(&from);
         let (_, tile, groups, _) = fold.along();
@@ -183,7 +183,7 @@ impl Tiles<'_, '_> {
         let extents = if fold.by_row { (lines * line_tile, tile) } else { (tile, lines * line_tile) };
         let layout = Layout::new(from.elem, extents, (from.tile_rows, from.tile_cols), !fold.by_row, 1);
         let what = b.module.inst(r).op.to_string();
-        // What subgroups hold of the matrix is never the whole arena; the other way needs less.
+        // What subgroups hold of the matrix is never the whole arena; the general reduction needs less.
         let mut take = |zone: Zone, quads: u32| {
             let bytes = quads.checked_mul(QUAD).filter(|bytes| *bytes <= self.arena.room(zone))?;
             self.arena.take(r, &what, zone, bytes).ok()
@@ -194,25 +194,25 @@ impl Tiles<'_, '_> {
         let length = lines * line_tile * if alone { 1 } else { line_groups };
         let layout = Layout::new(from.elem, (groups, length), (1, to_tile), false, 0);
         let vector = StagingBuffer { layout, region: take(zone, layout.quads())?, each: 0 };
-        Some(Way { staging, vector })
+        Some(FoldBuffers { staging, vector })
     }
 
     /// The line of the vector that the subgroup writes, and where in it its lines begin.
-    fn place_in_vector(&self, fold: &Fold, way: &Way) -> (Index, Lin) {
+    fn place_in_vector(&self, fold: &Fold, buffers: &FoldBuffers) -> (Index, Affine) {
         let zero = Index::Const(0);
-        if way.vector.zone() == Zone::Subgroup {
-            return (zero, Lin::default());
+        if buffers.vector.zone() == Zone::Subgroup {
+            return (zero, Affine::default());
         }
         let (row, col) = self.function.group.filter(|_| fold.from.workgroup).unwrap_or((zero, zero));
         let (lines, tile, groups) = fold.across(&fold.from);
         let (along, across) = if fold.by_row { (col, row) } else { (row, col) };
         let across = if groups == 1 { zero } else { across };
-        (along, Lin::scaled(across, lines * tile))
+        (along, Affine::scaled(across, lines * tile))
     }
 
     /// The function that folds the lines of the subgroup's staging buffer into a line of the vector, from a place on.
-    fn line_folds(&mut self, b: &mut FunctionBuilder<'_>, fold: &Fold, way: &Way) -> Id {
-        let Way { staging, vector } = *way;
+    fn line_folds(&mut self, b: &mut FunctionBuilder<'_>, fold: &Fold, buffers: &FoldBuffers) -> Id {
+        let FoldBuffers { staging, vector } = *buffers;
         let key = Key {
             op: Op::CooperativeMatrixReduceNV,
             staging_buffers: vec![staging, vector],

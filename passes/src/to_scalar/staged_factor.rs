@@ -1,10 +1,10 @@
-//! A factor of a product in shared memory: how it lies there, and code that writes and reads it.
+//! The layout of a factor of a product in shared memory, and the code that writes and reads it.
 
 use super::arith::MulAdd;
-use super::{Mat, stage};
+use super::{Mat, exchange_buffer};
+use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, Elem, words_of};
-use crate::matrix::bits::{gather, part, spread};
-use crate::matrix::linear::Lin;
+use crate::matrix::bits::{gather, part, split_value};
 use crate::matrix::placement::{MajorOrder, whole_pieces};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::hash::FxHashMap;
@@ -28,12 +28,12 @@ pub(super) struct Factor {
     pub(super) k_along: bool,
     /// True if lines lie across those in memory.
     pub(super) transposed: bool,
-    /// True if the lines that are turned come two by two: a word has a pair of them.
+    /// True if two lines are transposed together: a word has a pair of elements.
     pub(super) pairs: bool,
     /// True if it stays in shared memory, all of it.
     pub(super) resident: bool,
     pub(super) packed: bool,
-    /// Neighbours that are brought together, in memory.
+    /// The adjacent elements in memory that are loaded together.
     pub(super) piece: u32,
     /// Neighbours in a line that can be read together.
     pub(super) together: u32,
@@ -48,7 +48,7 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    /// For slices of `slice` of `k`; with `pairs`, f16 is turned too.
+    /// Makes the layout for slices of `slice` of `k`; with `pairs`, f16 is transposed too.
     pub(super) fn new(
         mat: Mat,
         (is_a, signed, pairs): (bool, bool, bool),
@@ -72,7 +72,7 @@ impl Factor {
             // What is read together: a block of k, or a piece of the lane's rows or columns.
             let read = if along_memory { piece } else { piece.min(tile_piece) };
             let packed = read * bits >= 32;
-            let words = length.saturating_mul(stage::words(elem.scalar));
+            let words = length.saturating_mul(exchange_buffer::words(elem.scalar));
             let quads = if packed { length.saturating_mul(bits).div_ceil(QUAD_BITS) } else { words.div_ceil(4) };
             (along_memory, packed, piece, lines, if along_memory { quads | 1 } else { quads })
         };
@@ -109,7 +109,7 @@ impl Factor {
         self.k_along || self.transposed
     }
 
-    /// Where element `at` of a line of memory is in the matrix, in the slice from `k` on.
+    /// Returns the position in the matrix of element `at` of a line of memory, in the slice from `k` on.
     pub(super) fn element(&self, b: &mut FunctionBuilder<'_>, line: Index, at: Index, k: Index) -> (Index, Index) {
         let (in_line, of_line) = if self.along_memory() { (b.add(at, k), line) } else { (at, b.add(line, k)) };
         match self.mat.order {
@@ -186,27 +186,27 @@ impl Factor {
 
 /// A factor while code is made.
 #[derive(Clone, Copy)]
-pub(super) struct Staged {
+pub(super) struct StagedFactor {
     pub(super) factor: Factor,
     /// The quad at which it begins.
     pub(super) begin: Index,
 }
 
-impl Staged {
+impl StagedFactor {
     /// The same in stage `n`.
-    pub(super) fn stage(&self, b: &mut FunctionBuilder<'_>, n: Index) -> Staged {
+    pub(super) fn stage(&self, b: &mut FunctionBuilder<'_>, n: Index) -> StagedFactor {
         if self.factor.resident {
             return *self;
         }
         let skipped = b.mul(n, Index::Const(self.factor.quads()));
-        Staged { begin: b.add(self.begin, skipped), ..*self }
+        StagedFactor { begin: b.add(self.begin, skipped), ..*self }
     }
 
     /// The same from `k` on, if all of it is there.
-    pub(super) fn from(&self, b: &mut FunctionBuilder<'_>, k: Option<Index>) -> Staged {
+    pub(super) fn from(&self, b: &mut FunctionBuilder<'_>, k: Option<Index>) -> StagedFactor {
         let Some(k) = k.filter(|_| self.factor.resident) else { return *self };
         let skipped = b.mul(k, Index::Const(self.factor.pitch));
-        Staged { begin: b.add(self.begin, skipped), ..*self }
+        StagedFactor { begin: b.add(self.begin, skipped), ..*self }
     }
 
     fn line(&self, b: &mut FunctionBuilder<'_>, line: Index) -> Index {
@@ -221,7 +221,7 @@ impl Staged {
             let quad = self.line(b, line);
             for (n, value) in (0..).zip(values) {
                 let place = b.add(at, Index::Const(n));
-                stage::Loose::new(b, quad, elem).put(b, arena, place, *value);
+                exchange_buffer::ElementBuffer::new(b, quad, elem).put(b, arena, place, *value);
             }
             return;
         }
@@ -229,9 +229,9 @@ impl Staged {
         self.put_words(b, arena, line, at, &words);
     }
 
-    /// Writes four neighbours across the lines of a factor that is turned: from line `line` of memory on, which is a
+    /// Writes four neighbours across the lines of a transposed factor: from line `line` of memory on, which is a
     /// multiple of four, their elements `at`.
-    pub(super) fn put_across(
+    pub(super) fn put_transposed(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
@@ -249,7 +249,7 @@ impl Staged {
         arena.store_quad(b, quad, value);
     }
 
-    /// Writes neighbours of two lines of memory that are turned, from element `at` on: words of f16 of line `line`, which
+    /// Writes neighbours of two lines of memory that are transposed, from element `at` on: words of f16 of line `line`, which
     /// is even, and of the next one.
     pub(super) fn put_pairs(
         &self,
@@ -275,7 +275,7 @@ impl Staged {
         }
     }
 
-    /// As [`Staged::put`], for elements that are words already, as they are to be in shared memory.
+    /// As [`StagedFactor::put`], for elements that are words already, as they are to be in shared memory.
     pub(super) fn put_words(
         &self,
         b: &mut FunctionBuilder<'_>,
@@ -319,23 +319,21 @@ impl Staged {
 
     /// Reads `count` neighbours of a line, from its element `at` on, which is a multiple of `count`, as numbers of the
     /// type of the sums. `known` has sums that were computed before, where the code goes straight on.
-    #[allow(clippy::too_many_arguments, reason = "what a loop nest has in hand")]
     pub(super) fn get(
         &self,
         b: &mut FunctionBuilder<'_>,
         arena: &mut Arena,
         mul: MulAdd,
-        line: &Lin,
-        at: &Lin,
+        (line, at): (&Affine, &Affine),
         count: u32,
-        known: &mut FxHashMap<Lin, Index>,
+        known: &mut FxHashMap<Affine, Index>,
     ) -> Vec<Id> {
         let scalar = self.factor.elem.scalar;
         let each = QUAD_BITS / scalar.width();
         if self.factor.packed && count.is_multiple_of(each) {
             let (quads, _) = at.div_rem(b, each);
-            let sum = line.clone().times(self.factor.pitch).plus(&Lin::scaled(self.begin, 1)).plus(&quads);
-            let (sum, constant) = sum.apart();
+            let sum = line.clone().times(self.factor.pitch).plus(&Affine::scaled(self.begin, 1)).plus(&quads);
+            let (sum, constant) = sum.split_constant();
             let base = match known.get(&sum) {
                 Some(base) => *base,
                 None => {
@@ -355,11 +353,11 @@ impl Staged {
         let (line, at) = (line.emit(b), at.emit(b));
         let quad = self.line(b, line);
         if !self.factor.packed {
-            let loose = stage::Loose::new(b, quad, self.factor.elem);
+            let buffer = exchange_buffer::ElementBuffer::new(b, quad, self.factor.elem);
             return (0..count)
                 .map(|n| {
                     let place = b.add(at, Index::Const(n));
-                    let value = loose.get(b, arena, place);
+                    let value = buffer.get(b, arena, place);
                     self.factor.number(b, mul, value)
                 })
                 .collect();
@@ -391,8 +389,8 @@ impl Staged {
         let Elem { scalar, ty } = self.factor.elem;
         let bits = scalar.width();
         if !self.factor.packed || bits >= 32 {
-            let (line, at) = (Lin::scaled(line, 1), Lin::scaled(at, 1));
-            return self.get(b, arena, mul, &line, &at, 1, &mut FxHashMap::default()).remove(0);
+            let (line, at) = (Affine::scaled(line, 1), Affine::scaled(at, 1));
+            return self.get(b, arena, mul, (&line, &at), 1, &mut FxHashMap::default()).remove(0);
         }
         let quad = self.line(b, line);
         let first = b.mul(quad, Index::Const(4));
@@ -411,7 +409,7 @@ pub(super) fn elements(b: &mut FunctionBuilder<'_>, elem: Elem, words: &[Id]) ->
     let Elem { scalar, ty } = elem;
     let word_type = b.u32_type();
     match scalar.width() {
-        0..32 => words.iter().flat_map(|w| spread(b, scalar, ty, *w, 32)).collect(),
+        0..32 => words.iter().flat_map(|w| split_value(b, scalar, ty, *w, 32)).collect(),
         32 => words.iter().map(|w| if ty == word_type { *w } else { b.ids(Op::Bitcast, ty, &[*w]) }).collect(),
         _ => words.chunks(2).map(|pair| gather(b, WORD, word_type, pair, ty)).collect(),
     }
