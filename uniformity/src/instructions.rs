@@ -506,7 +506,7 @@ fn of_opencl(inst: OpenClStd) -> Option<GlslStd450> {
 
 /// Returns the operand with the scope, for instructions at which invocations wait.
 pub(super) fn barrier(inst: &Inst) -> Option<usize> {
-    matches!(inst.op, Op::ControlBarrier | Op::ControlBarrierArriveINTEL | Op::ControlBarrierWaitINTEL).then_some(0)
+    inst.op.is_control_barrier().then_some(0)
 }
 
 /// Returns the operands, matrices aside, that must be the same in all invocations of the scope.

@@ -532,7 +532,7 @@ impl<'m> Translator<'m> {
     }
 
     fn variable(&mut self, inst: &Inst, id: Id) -> Result<Row, String> {
-        let storage = inst.enumerant(0).unwrap_or(StorageClass(0));
+        let storage = inst.enumerant(0).unwrap_or(StorageClass::UniformConstant);
         let pointee = if inst.op == Op::UntypedVariableKHR {
             inst.id(1).and_then(|t| self.types.of(t))
         } else {

@@ -421,7 +421,7 @@ impl Types {
             }
             Type::UntypedPointer { storage } => Kind::Untyped { class: storage },
             Type::CoopMat(_) | Type::Array { .. } => return None,
-            Type::Other(Op::TypeTensorLayoutNV | Op::TypeTensorViewNV | Op::TypeCooperativeMatrixNV) => return None,
+            Type::Other(op) if op.is_tensor_type() || op.is_matrix_type() => return None,
             Type::Other(Op::TypeVectorIdEXT) => return None,
             Type::Function { .. } | Type::Other(_) => Kind::Other,
         })

@@ -313,11 +313,7 @@ fn own(variable: &Inst) -> bool {
 
 /// Instructions without a result that do nothing outside of the invocation.
 fn quiet(op: Op) -> bool {
-    op.is_line()
-        || matches!(
-            op,
-            Op::Nop | Op::SelectionMerge | Op::LoopMerge | Op::LifetimeStart | Op::LifetimeStop | Op::AssumeTrueKHR
-        )
+    op.is_line() || op.is_hint() || op.is_merge()
 }
 
 /// Instructions with a result that do something, or that other invocations take part in.
