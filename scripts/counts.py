@@ -33,6 +33,7 @@ OP = r"(?:\b(?:Op|grammar::Op)::[A-Z]\w+)"
 ALTERNATIVES = re.compile(rf"{OP}(?:\s*\|\s*{OP}){{2,}}")
 SLICE = re.compile(rf"\[\s*{OP}(?:\s*,\s*{OP}){{2,}}\s*,?\s*\]")
 RAW = [
+    re.compile(r"\(Op::(?:ExecutionMode|ExecutionModeId|Capability|Decorate), Some\(\d"),
     re.compile(r"\bdecoration\s*==\s*\d"),
     re.compile(r"\bstorage\s*==\s*(?:Some\()?\d"),
     re.compile(r"\bbuilt_in\(\w+\)\s*==\s*Some\(\d"),
@@ -40,7 +41,7 @@ RAW = [
     re.compile(
         r"\b(?:Capability|Decoration|StorageClass|BuiltIn|MemoryAccess|MemorySemantics|ExecutionMode|ExecutionModel|Scope|"
         r"GroupOperation|CooperativeMatrixUse|CooperativeMatrixLayout|CooperativeMatrixOperands|TensorAddressingOperands|"
-        r"FPFastMathMode|FunctionControl|LoopControl|SelectionControl|AddressingModel|MemoryModel|FPEncoding|Op)\(\d+\)"
+        r"FPFastMathMode|FunctionControl|LoopControl|SelectionControl|AddressingModel|MemoryModel|FPEncoding)\(\d+\)|\bOp\(\d+\)"
     ),
     re.compile(r"\bOperand::(?:Enum|Word|Literal)\([^()]*\b(?:4[0-9]{3}|5[0-9]{3}|6[0-9]{3})\)"),
     re.compile(r"\b(?:enumerant|word)\(\d+\)\s*(?:==|!=)\s*Some\((?:4[0-9]{3}|5[0-9]{3}|6[0-9]{3})\)"),
@@ -84,7 +85,7 @@ def closing(text, at):
 
 
 def enclosed_by_matches(code, at):
-    """Whether the innermost open parenthesis before an index is that of `matches!`."""
+    """Returns True if the innermost open parenthesis before an index is that of `matches!`."""
     depth = 0
     for i in range(at - 1, -1, -1):
         if code[i] in ")]}":
@@ -190,7 +191,6 @@ def count(root, crate):
                 continue
             text = without_unit_tests(text)
             code = blank(text)
-            lines = sum(1 for line in code.splitlines() if line.strip())
             # Lines that hold a string alone are code too.
             kept = blank(text, strings=False)
             lines = sum(1 for line in kept.splitlines() if line.strip())

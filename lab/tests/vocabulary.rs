@@ -9,16 +9,16 @@ fn root() -> PathBuf {
 /// The crates that ask, and how often each takes an operand by its position (`inst.id(2)`, `inst.word(3)`) at most. Views of
 /// `ir/src/views.rs` take their place: the numbers may only fall.
 const POSITIONS: [(&str, usize); 10] = [
-    ("uniformity", 21),
+    ("uniformity", 14),
     ("device", 0),
-    ("validate", 84),
-    ("passes", 354),
+    ("validate", 75),
+    ("passes", 226),
     ("coopmat", 0),
     ("capi", 0),
     ("layer", 0),
-    ("exec", 73),
-    ("cli", 8),
-    ("lab", 109),
+    ("exec", 41),
+    ("cli", 3),
+    ("lab", 108),
 ];
 
 /// The source files of a folder.
@@ -181,7 +181,7 @@ fn lists_of_opcodes_are_found() {
     assert_eq!(predicates(code).len(), 4);
 }
 
-/// What opcodes are like is asked of `coop_ir::Op`, in which a new opcode gets its properties.
+/// Code asks `coop_ir::Op` about opcodes: a new opcode gets its properties there.
 #[test]
 fn nobody_else_lists_opcodes() {
     for (name, _) in POSITIONS {
@@ -205,6 +205,16 @@ fn enumerants_are_compared_by_name() {
             "built_in(id) == Some(",
             "has_capability(",
             "require_capability(m, ",
+            "(Op::ExecutionMode, Some(",
+            "(Op::ExecutionModeId, Some(",
+            "Op::Capability, Some(",
+            "Capability(",
+            "Decoration(",
+            "StorageClass(",
+            "BuiltIn(",
+            "ExecutionMode(",
+            "MemoryAccess(",
+            "Edit::Scope(",
         ];
         let number = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit());
         tests.iter().map(|t| text.split(t).skip(1).filter(|rest| number(rest)).count()).sum::<usize>()

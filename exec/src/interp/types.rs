@@ -143,7 +143,7 @@ impl Decorations {
                     }
                 }
                 Op::MemberDecorate => {
-                    if let (Some(target), Some(member), Some(deco)) = (inst.id(0), inst.word(1), inst.enumerant(2)) {
+                    if let Some((target, member, deco)) = inst.member_decoration() {
                         d.push_member(target, member, deco, inst.word(3).unwrap_or(0));
                     }
                 }
