@@ -393,7 +393,7 @@ fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec
 
 /// Returns true if `eval::execute` executes the instruction component by component.
 fn is_each(op: Op) -> bool {
-    let converts = op.is_conversion() || op.is_saturating_conversion() || op == Op::Bitcast;
+    let converts = op.is_conversion() || op.is_saturating_conversion() || matches!(op, Op::Bitcast | Op::ConvertPtrToU);
     let others = matches!(op, Op::FmaKHR | Op::RoundFToTF32INTEL);
     op.is_comparison() || others || op.is_componentwise() && !converts && op != Op::Select
 }
