@@ -7,7 +7,7 @@ use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::spv::Capability;
 use coop_ir::types::Type;
-use coop_ir::{Module, Op, binary};
+use coop_ir::{Module, binary};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -140,8 +140,7 @@ fn guarded<T>(f: impl FnOnce() -> T) -> Result<T, String> {
 fn spec_constants(module: &Module) -> BTreeMap<u32, SpecConstant> {
     let constants = Constants::new(module, &coop_ir::constant::Specialization::new());
     let mut all = BTreeMap::new();
-    let scalars = [Op::SpecConstant, Op::SpecConstantTrue, Op::SpecConstantFalse];
-    for inst in module.globals.iter().map(|r| module.inst(*r)).filter(|inst| scalars.contains(&inst.op)) {
+    for inst in module.globals.iter().map(|r| module.inst(*r)).filter(|inst| inst.op.is_spec_literal()) {
         let (Some(id), Some(ty)) = (inst.result, inst.ty) else { continue };
         let bytes = match Type::of(module, ty) {
             Some(Type::Bool) => 4,

@@ -5,7 +5,7 @@
 use crate::grammar::{ExecutionScope, Kind, Op};
 use crate::module::{Id, Inst};
 use crate::spv::{
-    Capability, CooperativeMatrixOperands, Decoration, GroupOperation, MemoryAccess, StorageClass,
+    Capability, CooperativeMatrixOperands, Decoration, ExecutionMode, GroupOperation, MemoryAccess, StorageClass,
     TensorAddressingOperands,
 };
 use crate::uses::is_note;
@@ -300,6 +300,58 @@ impl Inst {
         self.word(1).filter(|_| self.op.is_ext_inst())
     }
 
+    /// Returns the instruction set of an extended instruction.
+    pub fn ext_set(&self) -> Option<Id> {
+        self.id(0).filter(|_| self.op.is_ext_inst())
+    }
+
+    /// Returns the target, the member and the decoration of an `OpMemberDecorate`.
+    pub fn member_decoration(&self) -> Option<(Id, u32, Decoration)> {
+        let (target, member) = self.id(0).zip(self.word(1)).filter(|_| self.op == Op::MemberDecorate)?;
+        Some((target, member, self.enumerant(2)?))
+    }
+
+    /// Returns the function and the mode of an `OpExecutionMode` or `OpExecutionModeId`.
+    pub fn execution_mode(&self) -> Option<(Id, ExecutionMode)> {
+        let sets = matches!(self.op, Op::ExecutionMode | Op::ExecutionModeId);
+        self.id(0).zip(self.enumerant(1)).filter(|_| sets)
+    }
+
+    /// Returns the dimension and the clamp mode of a type of tensor layouts.
+    pub fn tensor_layout_type(&self) -> Option<(Id, Id)> {
+        self.id(0).zip(self.id(1)).filter(|_| self.op == Op::TypeTensorLayoutNV)
+    }
+
+    /// Returns the dimension of a type of tensor views, and the operand that says if it has dimensions.
+    pub fn tensor_view_type(&self) -> Option<(Id, Id)> {
+        self.id(0).zip(self.id(1)).filter(|_| self.op == Op::TypeTensorViewNV)
+    }
+
+    /// Returns the vector and the index of an `OpVectorExtractDynamic`.
+    pub fn dynamic_extract(&self) -> Option<(Id, Id)> {
+        self.id(0).zip(self.id(1)).filter(|_| self.op == Op::VectorExtractDynamic)
+    }
+
+    /// Returns the object and the composite of an `OpCompositeInsert`.
+    pub fn inserted(&self) -> Option<(Id, Id)> {
+        self.id(0).zip(self.id(1)).filter(|_| self.op == Op::CompositeInsert)
+    }
+
+    /// Returns the composite of an `OpCompositeExtract`.
+    pub fn extracted_from(&self) -> Option<Id> {
+        self.id(0).filter(|_| self.op == Op::CompositeExtract)
+    }
+
+    /// Returns the two vectors of an `OpVectorShuffle`.
+    pub fn shuffled(&self) -> Option<(Id, Id)> {
+        self.id(0).zip(self.id(1)).filter(|_| self.op == Op::VectorShuffle)
+    }
+
+    /// Returns the matrix and the scalar of an `OpMatrixTimesScalar`.
+    pub fn matrix_times_scalar(&self) -> Option<(Id, Id)> {
+        self.id(0).zip(self.id(1)).filter(|_| self.op == Op::MatrixTimesScalar)
+    }
+
     /// Returns the values of a phi, each with the label of its predecessor.
     pub fn incoming(&self) -> impl Iterator<Item = (Id, Id)> + '_ {
         let pairs = if self.op == Op::Phi { self.operands.as_slice() } else { &[] };
@@ -473,6 +525,53 @@ mod tests {
         );
     }
 
+    /// Operands of composites, types and modes.
+    #[test]
+    fn operands_of_composites_types_and_modes_by_name() {
+        let module = text::parse(
+            "%set = OpExtInstImport \"GLSL.std.450\"
+             OpExecutionMode %main LocalSize 8 4 1
+             OpMemberDecorate %s 3 Offset 16
+             %void = OpTypeVoid
+             %float = OpTypeFloat 32
+             %s = OpTypeStruct %float
+             %layout = OpTypeTensorLayoutNV %s %float
+             %view = OpTypeTensorViewNV %float %s
+             %fn = OpTypeFunction %void
+             %main = OpFunction %void None %fn
+             %entry = OpLabel
+             %1 = OpVectorExtractDynamic %float %s %float
+             %2 = OpCompositeInsert %s %float %1 0
+             %3 = OpCompositeExtract %float %2 0
+             %4 = OpVectorShuffle %s %2 %3 0 1
+             %5 = OpMatrixTimesScalar %s %4 %3
+             %6 = OpExtInst %float %set Sqrt %5
+             OpReturn
+             OpFunctionEnd",
+        )
+        .expect("it is text");
+        let of = |op: Op| module.all().map(|r| module.inst(r)).find(|i| i.op == op).expect("an instruction");
+        let (s, float) = (of(Op::TypeStruct).result, of(Op::TypeFloat).result);
+        let main = of(Op::Function).result;
+        assert_eq!(of(Op::ExecutionMode).execution_mode(), main.map(|id| (id, ExecutionMode::LocalSize)));
+        assert_eq!(of(Op::MemberDecorate).member_decoration(), s.map(|id| (id, 3, Decoration::Offset)));
+        assert_eq!(of(Op::TypeTensorLayoutNV).tensor_layout_type(), s.zip(float));
+        assert_eq!(of(Op::TypeTensorViewNV).tensor_view_type(), float.zip(s));
+        let extract = of(Op::VectorExtractDynamic);
+        assert_eq!(extract.dynamic_extract(), s.zip(float));
+        let insert = of(Op::CompositeInsert);
+        assert_eq!((insert.inserted(), insert.extracted_from()), (float.zip(extract.result), None));
+        let part = of(Op::CompositeExtract);
+        assert_eq!((part.extracted_from(), part.inserted()), (insert.result, None));
+        let shuffle = of(Op::VectorShuffle);
+        assert_eq!(shuffle.shuffled(), insert.result.zip(part.result));
+        let product = of(Op::MatrixTimesScalar);
+        assert_eq!(product.matrix_times_scalar(), shuffle.result.zip(part.result));
+        let sqrt = of(Op::ExtInst);
+        assert_eq!((sqrt.ext_set(), sqrt.ext_instruction()), (of(Op::ExtInstImport).result, Some(31)));
+        assert_eq!((product.ext_set(), sqrt.shuffled(), sqrt.execution_mode()), (None, None, None));
+    }
+
     /// Operands of notes, constants, conversions, selections and merges.
     #[test]
     fn operands_of_values_by_name() {
@@ -503,6 +602,7 @@ mod tests {
         assert_eq!(select.selection().map(|s| s[1..] == [x.result, cast.result].map(Option::unwrap)), Some(true));
         assert_eq!(product.mul_add().map(|p| p[2]), select.result);
         assert_eq!((merge.merge_block(), merge.continue_target()), (merge.id(0), merge.id(1)));
+        assert_eq!((merge.ext_set(), merge.member_decoration(), merge.execution_mode()), (None, None, None));
         assert_eq!((select.mul_add(), product.selection(), select.merge_block()), (None, None, None));
     }
 

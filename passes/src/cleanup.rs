@@ -137,11 +137,10 @@ pub(crate) fn unused_functions(m: &mut Module) {
 /// Restores logical addressing if no pointer to PhysicalStorageBuffer memory is left.
 fn unused_addresses(m: &mut Module) {
     let physical = StorageClass::PhysicalStorageBuffer;
-    let pointers = [Op::TypePointer, Op::TypeForwardPointer, Op::TypeUntypedPointerKHR];
     let has = |r: InstRef| {
         let i = m.inst(r);
         let storage = if i.op == Op::TypeForwardPointer { i.enumerant(1) } else { i.enumerant(0) };
-        pointers.contains(&i.op) && storage == Some(physical)
+        (i.op.is_pointer_type() || i.op == Op::TypeForwardPointer) && storage == Some(physical)
     };
     let capability = Capability::PhysicalStorageBufferAddresses;
     if m.globals.iter().any(|r| has(*r)) || !m.has_capability(capability) {
@@ -175,7 +174,7 @@ fn unused_globals(m: &mut Module, bound: u32) {
         let constant = i.op.is_constant() || i.op == Op::Undef;
         (constant && !has_spec_id(m, i.result)) || (i.op.is_type() && i.op != Op::TypeForwardPointer)
     };
-    let mentions = |op: Op| matches!(op, Op::Name | Op::MemberName | Op::Decorate | Op::MemberDecorate);
+    let mentions = |op: Op| op.is_name() || op.is_literal_decoration();
     // From the last to the first: the operands of a removed one are removed in the same iteration.
     let mut used: FxHashSet<Id> = FxHashSet::default();
     for r in m.functions.iter().flat_map(|f| f.insts()).chain(m.trailing.iter().copied()) {

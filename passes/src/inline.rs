@@ -74,7 +74,7 @@ fn functions_given_pointers(m: &Module, bound: u32) -> FxHashSet<Id> {
         StorageClass::Workgroup => any,
         _ => false,
     };
-    let declares = |op: Op| matches!(op, Op::Variable | Op::UntypedVariableKHR | Op::FunctionParameter);
+    let declares = |op: Op| op.is_variable() || op == Op::FunctionParameter;
     let wrong = |id: Id| match m.type_of(id).and_then(|t| Type::of(m, t)) {
         Some(Type::Pointer { storage, .. }) => !passes(storage) && m.def_inst(id).is_some_and(|i| !declares(i.op)),
         _ => false,
@@ -139,9 +139,7 @@ impl Carriers {
         self.known.insert(ty, false);
         let found = match Type::of(m, ty) {
             Some(Type::CoopMat(_)) => self.of.is_none_or(|op| op == Op::TypeCooperativeMatrixKHR),
-            Some(Type::Other(op @ (Op::TypeTensorLayoutNV | Op::TypeTensorViewNV | Op::TypeCooperativeMatrixNV))) => {
-                self.of.is_none_or(|of| of == op)
-            }
+            Some(Type::Other(op)) if op.is_tensor_type() || op.is_matrix_type() => self.of.is_none_or(|of| of == op),
             Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => self.has(m, elem),
             Some(Type::Struct { members }) => members.into_iter().any(|t| self.has(m, t)),
             Some(Type::Pointer { pointee, .. }) => self.has(m, pointee),

@@ -44,7 +44,7 @@ fn blocks(m: &Module) -> Vec<(Id, Vec<Id>)> {
     let plain = |(variable, _, members): &(Id, Id, Vec<Id>)| {
         m.all().map(|r| m.inst(r)).filter(|i| i.ids().any(|id| id == *variable)).all(|i| match i.op {
             // Debug information of the block moves to its first member.
-            Op::EntryPoint | Op::Load | Op::ExtInst => true,
+            op if matches!(op, Op::EntryPoint | Op::Load) || op.is_ext_inst() => true,
             op if op.is_member_chain() => {
                 i.derived_from() == Some(*variable)
                     && !i.ids().skip(1).any(|id| id == *variable)

@@ -277,8 +277,8 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
 
     /// Returns true if a test that replaces conditions by data needs the uniformity of an instruction.
     fn is_data(&self, at: InstRef) -> bool {
-        let data = [Op::BranchConditional, Op::Switch, Op::CompositeExtract, Op::ExtInst];
-        data.contains(&self.solution.program.module.inst(at).op)
+        let inst = self.solution.program.module.inst(at);
+        inst.branch_condition().is_some() || matches!(inst.op, Op::CompositeExtract | Op::ExtInst)
     }
 
     /// Collects the nodes whose values must be known, and the constants that they use.

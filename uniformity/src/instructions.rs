@@ -361,7 +361,7 @@ impl Builder<'_> {
     }
 
     fn extract(&mut self, at: InstRef, inst: &Inst, ty: Id) {
-        let Some(id) = inst.id(0) else { return };
+        let Some(id) = inst.extracted_from() else { return };
         let val = self.val(id);
         let literals = inst.operands.iter().skip(1).map(|o| o.word());
         let whole = self.context.module.type_of(id);
@@ -381,7 +381,7 @@ impl Builder<'_> {
     }
 
     fn extract_dynamic(&mut self, at: InstRef, inst: &Inst, ty: Id) {
-        let (Some(vector), Some(index)) = (inst.id(0), inst.id(1)) else { return };
+        let Some((vector, index)) = inst.dynamic_extract() else { return };
         let IdValue::Parts(start, len) = self.val(vector) else { return self.plain(at, inst, ty, Kind::Max) };
         let mut ops: List = List::from_slice(&[self.operand(index)]);
         ops.extend_from_slice(&self.graph.parts[start as usize..(start + len) as usize]);
@@ -390,7 +390,7 @@ impl Builder<'_> {
     }
 
     fn insert(&mut self, at: InstRef, inst: &Inst, ty: Id) {
-        let (Some(object), Some(into)) = (inst.id(0), inst.id(1)) else { return };
+        let Some((object, into)) = inst.inserted() else { return };
         let (object_val, val) = (self.val(object), self.val(into));
         let literals = inst.operands.iter().skip(2).map(|o| o.word());
         let n = self.context.module.type_of(object).map_or(1, |t| self.context.layouts.leaves(t));
@@ -411,7 +411,7 @@ impl Builder<'_> {
     }
 
     fn shuffle(&mut self, at: InstRef, inst: &Inst, ty: Id) {
-        let (Some(a), Some(b)) = (inst.id(0), inst.id(1)) else { return };
+        let Some((a, b)) = inst.shuffled() else { return };
         let (va, vb) = (self.val(a), self.val(b));
         let (IdValue::Parts(_, na), IdValue::Parts(_, nb)) = (va, vb) else {
             return self.plain(at, inst, ty, Kind::Max);
@@ -506,7 +506,7 @@ fn of_opencl(inst: OpenClStd) -> Option<GlslStd450> {
 
 /// Returns the operand with the scope, for instructions at which invocations wait.
 pub(super) fn barrier(inst: &Inst) -> Option<usize> {
-    matches!(inst.op, Op::ControlBarrier | Op::ControlBarrierArriveINTEL | Op::ControlBarrierWaitINTEL).then_some(0)
+    inst.op.is_control_barrier().then_some(0)
 }
 
 /// Returns the operands, matrices aside, that must be the same in all invocations of the scope.

@@ -173,9 +173,9 @@ impl Writes {
 /// Returns the variable at the root of a chain of accesses.
 pub(super) fn root(module: &Module, pointer: Id) -> Option<Id> {
     // A bit cast may lead to another view of the same variable.
-    let views = |op: Op| matches!(op, Op::CopyObject | Op::CopyLogical | Op::ImageTexelPointer | Op::Bitcast);
+    let views = |op: Op| op.is_copy() || matches!(op, Op::ImageTexelPointer | Op::Bitcast);
     let root = pointers::root(module, pointer, |op| is_followed_chain(op) || views(op))?;
-    matches!(module.def_inst(root)?.op, Op::Variable | Op::UntypedVariableKHR).then_some(root)
+    module.def_inst(root)?.op.is_variable().then_some(root)
 }
 
 pub(super) fn pointee(module: &Module, variable: Id) -> Option<Id> {

@@ -428,7 +428,7 @@ impl Finder<'_, '_> {
             return None;
         }
         let condition = self.graph.find(condition);
-        let less = matches!(self.op(condition)?, Op::ULessThan | Op::SLessThan | Op::INotEqual);
+        let less = self.op(condition).map(|op| op.is_strictly_less() || op == Op::INotEqual)?;
         let mut ops = self.graph.operands(condition).map(|(op, _)| op);
         let (left, end) = (ops.next()?, ops.next()?);
         let combined = self.graph.nodes[read as usize].point;
@@ -533,8 +533,7 @@ impl Solution<'_, '_> {
         }
         let passes = |of: u32| {
             if of == p.limit && limit.shape == Shape::Unknown {
-                let equal = [Op::ULessThanEqual, Op::UGreaterThanEqual, Op::SLessThanEqual, Op::SGreaterThanEqual];
-                return Some(equal.contains(&p.op));
+                return Some(p.op.is_reflexive_order());
             }
             let (Shape::Const(a), Shape::Const(b)) = (&self.graph.nodes[of as usize].shape, &limit.shape) else {
                 return None;

@@ -109,7 +109,7 @@ impl Summarizer<'_> {
             }
             Op::Variable | Op::Phi | Op::Undef | Op::Nop => Some(()),
             // Control flow within the function.
-            Op::SelectionMerge | Op::LoopMerge | Op::Return | Op::ReturnValue | Op::Unreachable => Some(()),
+            op if op.is_merge() || op.leaves_function() => Some(()),
             op if op.is_branch() || op.is_typed_access_chain() || op.is_line() => Some(()),
             op => (op.is_pure() || op.is_image_sample()).then_some(()),
         }

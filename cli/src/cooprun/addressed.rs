@@ -25,7 +25,6 @@ const MOST_DEPTH: u32 = 16;
 const MOST_STEPS: usize = 1000;
 
 /// `StorageClass` Function and PhysicalStorageBuffer.
-const FUNCTION: u32 = StorageClass::Function.0;
 const PHYSICAL: StorageClass = StorageClass::PhysicalStorageBuffer;
 
 /// A part of a block.
@@ -157,11 +156,13 @@ impl<'a> Blocks<'a> {
         while let Some(id) = work.pop().filter(|_| seen.len() < MOST_STEPS) {
             let Some(inst) = m.def_inst(id).filter(|_| seen.insert(id)) else { continue };
             match inst.op {
-                Op::Load => match inst.id(0).and_then(|p| m.def_inst(p)) {
-                    Some(variable) if variable.op == Op::Variable && variable.word(0) == Some(FUNCTION) => {
+                Op::Load => match inst.accessed().and_then(|p| m.def_inst(p)) {
+                    Some(variable) if variable.variable_storage() == Some(StorageClass::Function) => {
                         let pointer = variable.result;
                         let stores = pointer.into_iter().flat_map(|p| users.of(p)).map(|r| m.inst(*r));
-                        work.extend(stores.filter(|i| i.op == Op::Store && i.id(0) == pointer).filter_map(|i| i.id(1)));
+                        work.extend(
+                            stores.filter(|i| i.op == Op::Store && i.accessed() == pointer).filter_map(|i| i.stored()),
+                        );
                     }
                     Some(chain) => found.extend(self.place(chain)),
                     None => {}
@@ -178,10 +179,10 @@ impl<'a> Blocks<'a> {
 
     /// Returns the block that an access chain begins at, and the offset that it selects.
     fn place(&self, chain: &Inst) -> Option<(Id, u32)> {
-        if !matches!(chain.op, Op::AccessChain | Op::InBoundsAccessChain) {
+        if !chain.op.is_member_chain() {
             return None;
         }
-        let base = self.module.type_of(chain.id(0)?)?;
+        let base = self.module.type_of(chain.derived_from()?)?;
         let Type::Pointer { pointee: block, .. } = Type::of(self.module, base)? else { return None };
         let (mut kind, mut offset) = (block, 0u32);
         for index in chain.ids_from(1) {

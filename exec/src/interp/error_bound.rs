@@ -143,25 +143,11 @@ type OwnFn = dyn Fn(&[u64], u64) -> f64;
 
 /// Returns the number of operands of a component-wise instruction, and the type of its result.
 fn shape(op: Op, num: Num) -> Option<(usize, Num)> {
-    let arity = match op {
-        Op::SNegate
-        | Op::Not
-        | Op::LogicalNot
-        | Op::BitReverse
-        | Op::BitCount
-        | Op::FNegate
-        | Op::IsNan
-        | Op::IsInf
-        | Op::IsFinite
-        | Op::SignBitSet
-        | Op::QuantizeToF16
-        | Op::RoundFToTF32INTEL => 1,
-        Op::FmaKHR => 3,
-        Op::BitFieldInsert | Op::BitFieldUExtract | Op::BitFieldSExtract => return None,
-        _ => 2,
-    };
+    if op.is_bit_field() {
+        return None;
+    }
     let truth = op.is_comparison();
-    Some((arity, if truth { Num::Bool } else { num }))
+    Some((op.required_operands(), if truth { Num::Bool } else { num }))
 }
 
 /// Corrects the error bounds of one row.

@@ -263,7 +263,7 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
                         for r in f.insts() {
                             let store = module.inst(r);
                             if store.op == Op::Store && root(module, store.accessed()) == Some(id) {
-                                work.extend(store.id(1));
+                                work.extend(store.stored());
                             }
                         }
                     }
@@ -271,7 +271,7 @@ pub(super) fn sources(module: &Module, decorations: &Decorations, id: Id) -> Str
             },
             Op::FunctionParameter => note(format!("parameter {}", name_of(module, id))),
             Op::FunctionCall => {
-                note(format!("the result of {}", inst.id(0).map_or("?".into(), |f| name_of(module, f))));
+                note(format!("the result of {}", inst.callee().map_or("?".into(), |f| name_of(module, f))));
             }
             op if op.execution_scope().is_some() || op.is_atomic() => {
                 note(format!("{op}"));

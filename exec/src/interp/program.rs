@@ -1,7 +1,7 @@
 //! Translates the types, constants and variables of a module to a [`Program`]. Functions are in `translate_function`.
 
 use coop_ir::hash::FxHashMap;
-use coop_ir::spv::{BuiltIn, Decoration, StorageClass};
+use coop_ir::spv::{BuiltIn, Decoration, ExecutionMode, StorageClass};
 
 use coop_ir::constant::{SpecValue, Specialization};
 use coop_ir::types::Type;
@@ -462,12 +462,12 @@ impl<'m> Translator<'m> {
         }
         for r in &self.m.globals {
             let inst = self.m.inst(*r);
-            if inst.id(0) != Some(entry) {
-                continue;
-            }
-            match (inst.op, inst.word(1)) {
-                (Op::ExecutionMode, Some(17)) => return Ok([2, 3, 4].map(|i| inst.word(i).unwrap_or(1))),
-                (Op::ExecutionModeId, Some(38)) => {
+            let Some((_, mode)) = inst.execution_mode().filter(|(function, _)| *function == entry) else { continue };
+            match (inst.op, mode) {
+                (Op::ExecutionMode, ExecutionMode::LocalSize) => {
+                    return Ok([2, 3, 4].map(|i| inst.word(i).unwrap_or(1)));
+                }
+                (Op::ExecutionModeId, ExecutionMode::LocalSizeId) => {
                     let of = |i: usize| inst.id(i).and_then(|id| self.scalar(id)).map(|v| v as u32);
                     if let (Some(x), Some(y), Some(z)) = (of(2), of(3), of(4)) {
                         return Ok([x, y, z]);
@@ -532,7 +532,7 @@ impl<'m> Translator<'m> {
     }
 
     fn variable(&mut self, inst: &Inst, id: Id) -> Result<Row, String> {
-        let storage = inst.enumerant(0).unwrap_or(StorageClass(0));
+        let storage = inst.enumerant(0).unwrap_or(StorageClass::UniformConstant);
         let pointee = if inst.op == Op::UntypedVariableKHR {
             inst.id(1).and_then(|t| self.types.of(t))
         } else {
@@ -709,7 +709,7 @@ impl<'m> Translator<'m> {
             floor_strides,
             // What is run of OpenCL.std has the numbers of GLSL.std.450 by now.
             glsl: inst.op == Op::ExtInst
-                && inst.id(0).is_some_and(|set| Some(set) == self.glsl || Some(set) == self.opencl),
+                && inst.ext_set().is_some_and(|set| Some(set) == self.glsl || Some(set) == self.opencl),
         }
     }
 

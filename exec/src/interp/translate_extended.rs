@@ -14,7 +14,7 @@ impl Translator<'_> {
     /// Translates an extended instruction that has a pointer operand, or that GLSL.std.450 has no counterpart of.
     /// Returns false for all others.
     pub(super) fn extended(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<bool, String> {
-        let set = inst.id(0);
+        let set = inst.ext_set();
         let number = inst.ext_instruction().unwrap_or(0);
         if set != self.opencl {
             match Glsl(number) {

@@ -138,7 +138,7 @@ impl Translator<'_> {
             Op::Branch => Term::Go(edge(self, cfg.successors(b).first().copied().ok_or("a branch without target")?)?),
             Op::BranchConditional => {
                 let edges = cfg.edges(b);
-                let cond = inst.id(0).ok_or("a branch without condition")?;
+                let cond = inst.branch_condition().ok_or("a branch without condition")?;
                 let (Some(yes), Some(no)) = (edges.first(), edges.get(1)) else {
                     return Err("a branch without targets".into());
                 };
@@ -146,8 +146,9 @@ impl Translator<'_> {
                 Term::If { cond: self.row(cond)?, edges }
             }
             Op::Switch => {
-                let selector = self.row(inst.id(0).ok_or("a switch without selector")?)?;
-                let width = inst.id(0).and_then(|s| self.type_of(s).ok()).and_then(|t| self.types.numeric(t));
+                let selector = self.row(inst.branch_condition().ok_or("a switch without selector")?)?;
+                let width =
+                    inst.branch_condition().and_then(|s| self.type_of(s).ok()).and_then(|t| self.types.numeric(t));
                 let width = width.map_or(32, |w| w.0.bits());
                 let mut cases = Vec::new();
                 let mut edges = Vec::new();
@@ -161,7 +162,7 @@ impl Translator<'_> {
             }
             Op::Return => Term::Return { value: NO_ROW },
             Op::ReturnValue => {
-                let value = inst.id(0).ok_or("no value")?;
+                let value = inst.returned().ok_or("no value")?;
                 let ty = self.m.inst(function.def).ty.and_then(|t| self.types.of(t));
                 let n = self.types.slots(self.type_of(value)?);
                 if ty.map(|t| self.types.slots(t)) != Some(n) {
@@ -232,14 +233,15 @@ impl Translator<'_> {
             | Op::CooperativeMatrixPrefetchINTEL
             | Op::UntypedPrefetchKHR => return Ok(()),
             Op::ExtInst
-                if (inst.id(0) == self.opencl || inst.id(0) == self.glsl) && self.extended(r, inst, body)? =>
+                if (inst.ext_set() == self.opencl || inst.ext_set() == self.glsl)
+                    && self.extended(r, inst, body)? =>
             {
                 return Ok(());
             }
             _ => {}
         }
         match inst.op {
-            Op::ExtInst if inst.id(0).is_some() && inst.id(0) == self.opencl => {
+            Op::ExtInst if inst.ext_set().is_some() && inst.ext_set() == self.opencl => {
                 let number = inst.ext_instruction().unwrap_or(0);
                 let same = glsl_std_450::of_opencl(OpenClStd(number));
                 let same = same.ok_or_else(|| format!("instruction {number} of OpenCL.std is not run"))?;
@@ -247,9 +249,9 @@ impl Translator<'_> {
                 renamed.operands[1] = same.0.into();
                 inst = &renamed;
             }
-            Op::ExtInst if inst.id(0) != self.glsl => {
+            Op::ExtInst if inst.ext_set() != self.glsl => {
                 let set =
-                    inst.id(0).and_then(|s| m.def_inst(s)).and_then(|i| i.string(0)).map_or(String::new(), |s| s.0);
+                    inst.ext_set().and_then(|s| m.def_inst(s)).and_then(|i| i.string(0)).map_or(String::new(), |s| s.0);
                 if set.starts_with("NonSemantic.") {
                     return Ok(());
                 }
@@ -259,7 +261,7 @@ impl Translator<'_> {
         }
         if let Some(scope) = self.touches_matrix(inst) {
             body.push(Ins::Converged { scope }, r);
-            if let (Op::MatrixTimesScalar, Some(scalar)) = (inst.op, inst.id(1)) {
+            if let Some((_, scalar)) = inst.matrix_times_scalar() {
                 body.push(Ins::SameScalar { scope, row: self.row(scalar)? }, r);
             }
         }
@@ -269,7 +271,8 @@ impl Translator<'_> {
         match inst.op {
             Op::FunctionCall => return self.call(r, inst, body),
             Op::ControlBarrier => {
-                let scope = inst.id(0).and_then(|s| self.scalar(s)).ok_or("its scope is not constant")? as u32;
+                let scope =
+                    inst.scope_operand().and_then(|s| self.scalar(s)).ok_or("its scope is not constant")? as u32;
                 body.push(Ins::Barrier { scope }, r);
                 return Ok(());
             }
@@ -289,7 +292,7 @@ impl Translator<'_> {
         let mut code = Vec::new();
         let translation = Translation { types: &self.types, inst, ty, dst, args: &args, manner, out: &mut code };
         if !translation.run()? {
-            return Err(match (inst.op, inst.word(1)) {
+            return Err(match (inst.op, inst.ext_instruction()) {
                 (Op::ExtInst, Some(number)) => format!("instruction {number} of GLSL.std.450 is not supported"),
                 _ => "is not supported".into(),
             });
@@ -310,7 +313,7 @@ impl Translator<'_> {
     }
 
     fn call(&mut self, r: InstRef, inst: &Inst, body: &mut Body) -> Result<(), String> {
-        let callee = inst.id(0).ok_or("no function")?;
+        let callee = inst.callee().ok_or("no function")?;
         if let Some(op) = imported(self.m, callee) {
             return self.conversion(r, inst, op, body);
         }
@@ -392,26 +395,26 @@ impl Translator<'_> {
                 body.locals.push((row, n, init));
             }
             Op::Load => {
-                let (id, ptr) = (inst.result.ok_or("no result")?, inst.id(0).ok_or("no pointer")?);
+                let (id, ptr) = (inst.result.ok_or("no result")?, inst.accessed().ok_or("no pointer")?);
                 let ty = self.type_of(id)?;
                 let dst = self.row(id)?;
                 self.load(r, ptr, ty, dst, Operands::of(inst, 1), body)?;
             }
             Op::Store => {
-                let (ptr, value) = (inst.id(0).ok_or("no pointer")?, inst.id(1).ok_or("no object")?);
+                let (ptr, value) = (inst.accessed().ok_or("no pointer")?, inst.stored().ok_or("no object")?);
                 let ty = self.type_of(value)?;
                 let src = self.row(value)?;
                 self.store(r, ptr, ty, src, Operands::of(inst, 2), body)?;
             }
             Op::CopyMemory => {
-                let (to, from) = (inst.id(0).ok_or("no target")?, inst.id(1).ok_or("no source")?);
+                let (to, from) = inst.copied().ok_or("no target or source")?;
                 let ty = self.pointee(to)?.0.or(self.pointee(from)?.0).ok_or("its type is not known")?;
                 let temp = self.new_rows(self.types.slots(ty))?;
                 self.load(r, from, ty, temp, Operands::of(inst, 2), body)?;
                 self.store(r, to, ty, temp, Operands::PLAIN, body)?;
             }
             Op::CopyMemorySized => {
-                let (to, from) = (inst.id(0).ok_or("no target")?, inst.id(1).ok_or("no source")?);
+                let (to, from) = inst.copied().ok_or("no target or source")?;
                 let bytes = inst.id(2).and_then(|id| self.scalar(id)).ok_or("its size is not constant")?;
                 let (to, from) = (self.row(to)?, self.row(from)?);
                 body.push(Ins::CopyBytes { to, from, bytes }, r);

@@ -1,8 +1,8 @@
 //! Translates the instructions on cooperative matrices, of every dialect.
 
 use super::matrix::is_major;
-use coop_ir::spv::CooperativeMatrixLayout;
 use coop_ir::spv::{Capability, Decoration, StorageClass};
+use coop_ir::spv::{CooperativeMatrixLayout, TensorAddressingOperands};
 use coop_ir::{Id, Inst, InstRef, Op};
 
 use super::Semantics;
@@ -11,6 +11,13 @@ use super::num::{Num, Rounding};
 use super::program::Translator;
 use super::translate_function::Body;
 use super::types::{Kind, MatLayout, Ty};
+
+/// The tensor addressing operands that have an operand of their own.
+const TENSOR_OPERANDS: TensorAddressingOperands = TensorAddressingOperands(
+    TensorAddressingOperands::TensorView.0
+        | TensorAddressingOperands::DecodeFunc.0
+        | TensorAddressingOperands::DecodeVectorFunc.0,
+);
 
 impl Translator<'_> {
     /// Translates an instruction that exists for matrices only or is different for them. Returns false for all others.
@@ -312,20 +319,12 @@ impl Translator<'_> {
         if !matches!(self.types.kind(layout.1), Kind::Layout { .. }) {
             return Err("its tensor layout has a type that is not known".into());
         }
-        // The memory operands, with their own operands, stand between.
-        let memory = inst.word(3).unwrap_or(0);
-        let mut at = 4;
-        at += usize::from(memory & 0x2 != 0);
-        at += (memory & (0x8 | 0x10 | 0x10000 | 0x20000)).count_ones() as usize;
-        let addressing = inst.word(at).unwrap_or(0);
-        at += 1;
-        let mut next = || {
-            at += 1;
-            operand(at - 1)
-        };
-        let view = if addressing & 1 != 0 { Some(next()?) } else { None };
-        let decode = if addressing & 2 != 0 { Some(next()?) } else { None };
-        let vector = if addressing & 4 != 0 { Some(next()?) } else { None };
+        let access = inst.tensor_access().ok_or("its memory operands are not known")?;
+        let given = [access.view, access.decode, access.decode_vector].iter().flatten().count();
+        if given != (access.mask.0 & TENSOR_OPERANDS.0).count_ones() as usize {
+            return Err("it lacks an operand of its tensor addressing operands".into());
+        }
+        let [view, decode, vector] = [access.view, access.decode, access.decode_vector].map(|o| o.map(|(id, _)| id));
         let view = match view {
             Some(v) => {
                 let view = (self.row(v)?, self.type_of(v)?);

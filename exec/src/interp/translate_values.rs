@@ -314,40 +314,15 @@ fn fits(types: &Types, op: Op, n: u32, args: &[Arg]) -> Result<(), String> {
         }
         Op::Any | Op::All => n == 1,
         Op::BitcastExtractEXT => size(1) == 1,
-        Op::TensorLayoutSetDimensionNV
-        | Op::TensorLayoutSetStrideNV
-        | Op::TensorLayoutSliceNV
-        | Op::TensorLayoutSetClampValueNV
-        | Op::TensorLayoutSetBlockSizeNV
-        | Op::TensorViewSetDimensionNV
-        | Op::TensorViewSetStrideNV
-        | Op::TensorViewSetClipNV => size(0) == n,
+        op if op.changes_tensor() => size(0) == n,
         Op::BitFieldInsert => size(0) == n && size(1) == n && size(2) == 1 && size(3) == 1,
         Op::BitFieldSExtract | Op::BitFieldUExtract => size(0) == n && size(1) == 1 && size(2) == 1,
-        op if is_each(op) => !args.is_empty() && args.iter().all(|a| types.slots(a.ty) == n) && args.len() >= arity(op),
+        op if is_each(op) => {
+            !args.is_empty() && args.iter().all(|a| types.slots(a.ty) == n) && args.len() >= op.required_operands()
+        }
         _ => true,
     };
     if good { Ok(()) } else { Err(format!("{op}: its operands do not fit each other")) }
-}
-
-/// Returns the number of operands of a component-wise instruction.
-fn arity(op: Op) -> usize {
-    match op {
-        Op::FmaKHR => 3,
-        Op::SNegate
-        | Op::Not
-        | Op::LogicalNot
-        | Op::BitReverse
-        | Op::BitCount
-        | Op::FNegate
-        | Op::IsNan
-        | Op::IsInf
-        | Op::IsFinite
-        | Op::SignBitSet
-        | Op::QuantizeToF16
-        | Op::RoundFToTF32INTEL => 1,
-        _ => 2,
-    }
 }
 
 fn whole(types: &Types, args: &[Arg]) -> Box<[(Row, u32)]> {
@@ -418,42 +393,7 @@ fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec
 
 /// Returns true if `eval::execute` executes the instruction component by component.
 fn is_each(op: Op) -> bool {
-    op.is_comparison()
-        || matches!(
-            op,
-            Op::IAdd
-                | Op::ISub
-                | Op::IMul
-                | Op::UDiv
-                | Op::UMod
-                | Op::SDiv
-                | Op::SRem
-                | Op::SMod
-                | Op::SNegate
-                | Op::Not
-                | Op::LogicalNot
-                | Op::BitwiseAnd
-                | Op::LogicalAnd
-                | Op::BitwiseOr
-                | Op::LogicalOr
-                | Op::BitwiseXor
-                | Op::ShiftLeftLogical
-                | Op::ShiftRightLogical
-                | Op::ShiftRightArithmetic
-                | Op::BitReverse
-                | Op::BitCount
-                | Op::FNegate
-                | Op::FAdd
-                | Op::FSub
-                | Op::FMul
-                | Op::FDiv
-                | Op::FRem
-                | Op::FMod
-                | Op::FmaKHR
-                | Op::QuantizeToF16
-                | Op::RoundFToTF32INTEL
-                | Op::BitFieldInsert
-                | Op::BitFieldUExtract
-                | Op::BitFieldSExtract
-        )
+    let converts = op.is_conversion() || op.is_saturating_conversion() || matches!(op, Op::Bitcast | Op::ConvertPtrToU);
+    let others = matches!(op, Op::FmaKHR | Op::RoundFToTF32INTEL);
+    op.is_comparison() || others || op.is_componentwise() && !converts && op != Op::Select
 }

@@ -143,7 +143,7 @@ impl Decorations {
                     }
                 }
                 Op::MemberDecorate => {
-                    if let (Some(target), Some(member), Some(deco)) = (inst.id(0), inst.word(1), inst.enumerant(2)) {
+                    if let Some((target, member, deco)) = inst.member_decoration() {
                         d.push_member(target, member, deco, inst.word(3).unwrap_or(0));
                     }
                 }
@@ -421,7 +421,7 @@ impl Types {
             }
             Type::UntypedPointer { storage } => Kind::Untyped { class: storage },
             Type::CoopMat(_) | Type::Array { .. } => return None,
-            Type::Other(Op::TypeTensorLayoutNV | Op::TypeTensorViewNV | Op::TypeCooperativeMatrixNV) => return None,
+            Type::Other(op) if op.is_tensor_type() || op.is_matrix_type() => return None,
             Type::Other(Op::TypeVectorIdEXT) => return None,
             Type::Function { .. } | Type::Other(_) => Kind::Other,
         })

@@ -1,6 +1,6 @@
 //! Properties of opcodes, from the tables: `lab/grammar/src/properties.rs` has them for each.
 
-use super::{Class, Effects, Op};
+use super::{Class, Effects, Op, Quantifier};
 
 /// A set of properties of an opcode.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -355,9 +355,199 @@ impl Op {
         self.is(Properties::DERIVATIVES)
     }
 
+    /// Returns true if the instruction declares the merge block of a construct.
+    #[inline]
+    pub fn is_merge(self) -> bool {
+        matches!(self, Op::SelectionMerge | Op::LoopMerge)
+    }
+
+    /// Returns true if the instruction ends a block that no other one of the function follows, and does not end the
+    /// invocation: a return, or `OpUnreachable`.
+    #[inline]
+    pub fn leaves_function(self) -> bool {
+        matches!(self, Op::Return | Op::ReturnValue | Op::Unreachable)
+    }
+
+    /// Returns true if the instruction is `OpFunction` or one of its parameters.
+    #[inline]
+    pub fn is_function_header(self) -> bool {
+        matches!(self, Op::Function | Op::FunctionParameter)
+    }
+
+    /// Returns true if the instruction declares a variable, typed or untyped.
+    #[inline]
+    pub fn is_variable(self) -> bool {
+        matches!(self, Op::Variable | Op::UntypedVariableKHR)
+    }
+
+    /// Returns true if the instruction may be removed without a change: `OpNop`, the bounds of lifetimes, assumptions.
+    #[inline]
+    pub fn is_hint(self) -> bool {
+        matches!(self, Op::Nop | Op::LifetimeStart | Op::LifetimeStop | Op::AssumeTrueKHR)
+    }
+
+    /// Returns true if invocations wait for each other at the instruction, or announce that they got there; the
+    /// execution scope is the first operand.
+    #[inline]
+    pub fn is_control_barrier(self) -> bool {
+        matches!(self, Op::ControlBarrier | Op::ControlBarrierArriveINTEL | Op::ControlBarrierWaitINTEL)
+    }
+
+    /// Returns true if the instruction declares a type of cooperative matrices.
+    #[inline]
+    pub fn is_matrix_type(self) -> bool {
+        matches!(self, Op::TypeCooperativeMatrixKHR | Op::TypeCooperativeMatrixNV)
+    }
+
+    /// Returns true if the instruction declares a type of tensor layouts or views.
+    #[inline]
+    pub fn is_tensor_type(self) -> bool {
+        matches!(self, Op::TypeTensorLayoutNV | Op::TypeTensorViewNV)
+    }
+
+    /// Returns true if the instruction declares a type of pointers.
+    #[inline]
+    pub fn is_pointer_type(self) -> bool {
+        matches!(self, Op::TypePointer | Op::TypeUntypedPointerKHR)
+    }
+
+    /// Returns true if the instruction names an id or a member.
+    #[inline]
+    pub fn is_name(self) -> bool {
+        matches!(self, Op::Name | Op::MemberName)
+    }
+
+    /// Returns true if the instruction is a decoration with literal operands, of an id or of a member.
+    #[inline]
+    pub fn is_literal_decoration(self) -> bool {
+        matches!(self, Op::Decorate | Op::MemberDecorate)
+    }
+
+    /// Returns true if the instruction divides numbers and gives the quotient.
+    #[inline]
+    pub fn is_division(self) -> bool {
+        matches!(self, Op::FDiv | Op::SDiv | Op::UDiv)
+    }
+
+    /// Returns true if a product and a sum of such instructions may be contracted into one operation.
+    #[inline]
+    pub fn is_contractible(self) -> bool {
+        matches!(self, Op::FAdd | Op::FSub | Op::FMul)
+    }
+
+    /// Returns true if the instruction changes the width of numbers, and not their kind.
+    #[inline]
+    pub fn is_width_conversion(self) -> bool {
+        self.is_conversion() && !self.is_int_float_conversion()
+    }
+
+    /// Returns true if the instruction converts between signed and unsigned integers with saturation.
+    #[inline]
+    pub fn is_saturating_conversion(self) -> bool {
+        matches!(self, Op::SatConvertSToU | Op::SatConvertUToS)
+    }
+
+    /// Returns true if the instruction reads or replaces a field of bits.
+    #[inline]
+    pub fn is_bit_field(self) -> bool {
+        matches!(self, Op::BitFieldInsert | Op::BitFieldSExtract | Op::BitFieldUExtract)
+    }
+
+    /// Returns true if the instruction orders integers, and equal integers satisfy it.
+    #[inline]
+    pub fn is_reflexive_order(self) -> bool {
+        matches!(self, Op::ULessThanEqual | Op::UGreaterThanEqual | Op::SLessThanEqual | Op::SGreaterThanEqual)
+    }
+
+    /// Returns true if the instruction is satisfied when its first integer is less than its second.
+    #[inline]
+    pub fn is_strictly_less(self) -> bool {
+        matches!(self, Op::ULessThan | Op::SLessThan)
+    }
+
+    /// Returns true if the instruction changes a tensor layout or view that is its first operand.
+    #[inline]
+    pub fn changes_tensor(self) -> bool {
+        let makes = matches!(self, Op::CreateTensorLayoutNV | Op::CreateTensorViewNV);
+        (self.is_tensor_layout() || self.is_tensor_view()) && !makes
+    }
+
+    /// Returns true if the instruction converts between numbers and the formats of SPV_INTEL_bfloat16_conversion and
+    /// SPV_INTEL_tensor_float32_conversion.
+    #[inline]
+    pub fn is_intel_float_conversion(self) -> bool {
+        matches!(self, Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL | Op::RoundFToTF32INTEL)
+    }
+
+    /// Returns true if the instruction converts between matrices and arrays (SPV_QCOM_cooperative_matrix_conversion).
+    #[inline]
+    pub fn is_qcom_conversion(self) -> bool {
+        let composite = matches!(self, Op::CompositeConstructCoopMatQCOM | Op::CompositeExtractCoopMatQCOM);
+        composite || matches!(self, Op::BitCastArrayQCOM | Op::ExtractSubArrayQCOM)
+    }
+
+    /// Returns the number of operands that the instruction has at least, without result type and result.
+    pub fn required_operands(self) -> usize {
+        let required = |i: &super::OpInfo| i.operands.iter().filter(|o| o.1 == Quantifier::One).count();
+        let (ty, result) = self.has_type_and_result();
+        self.info().map_or(0, |i| required(i) - usize::from(ty) - usize::from(result))
+    }
+
     /// Returns the operation of a group instruction; `None` for others.
     #[inline]
     pub fn group_operation(self) -> Option<GroupOp> {
         self.traits()?.group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::OPS;
+    use super::Op;
+
+    /// An opcode that is added with the name of its kin fails this test until the property has it.
+    #[test]
+    fn opcodes_have_the_properties_of_their_kin() {
+        type Row = (&'static str, fn(Op) -> bool, fn(&str) -> bool);
+        let rows: [Row; 17] = [
+            ("is_bit_field", Op::is_bit_field, |n| n.starts_with("BitField")),
+            ("is_merge", Op::is_merge, |n| n.ends_with("Merge")),
+            ("leaves_function", Op::leaves_function, |n| n.starts_with("Return") || n == "Unreachable"),
+            ("is_function_header", Op::is_function_header, |n| n == "Function" || n == "FunctionParameter"),
+            ("is_variable", Op::is_variable, |n| n.ends_with("Variable") || n.ends_with("VariableKHR")),
+            ("is_hint", Op::is_hint, |n| n.starts_with("Lifetime") || n.starts_with("Assume") || n == "Nop"),
+            ("is_control_barrier", Op::is_control_barrier, |n| n.starts_with("ControlBarrier")),
+            ("is_matrix_type", Op::is_matrix_type, |n| n.starts_with("TypeCooperativeMatrix")),
+            ("is_tensor_type", Op::is_tensor_type, |n| {
+                n.starts_with("TypeTensorLayout") || n.starts_with("TypeTensorView")
+            }),
+            ("is_pointer_type", Op::is_pointer_type, |n| {
+                n.starts_with("Type") && n.contains("Pointer") && n != "TypeForwardPointer"
+            }),
+            ("is_name", Op::is_name, |n| n == "Name" || n == "MemberName"),
+            ("is_division", Op::is_division, |n| n.ends_with("Div")),
+            ("is_width_conversion", Op::is_width_conversion, |n| n.len() == 8 && n.ends_with("Convert")),
+            ("is_saturating_conversion", Op::is_saturating_conversion, |n| n.starts_with("SatConvert")),
+            ("is_reflexive_order", Op::is_reflexive_order, |n| {
+                (n.starts_with('U') || n.starts_with('S')) && n.ends_with("ThanEqual")
+            }),
+            ("changes_tensor", Op::changes_tensor, |n| n.starts_with("TensorLayout") || n.starts_with("TensorView")),
+            ("is_qcom_conversion", Op::is_qcom_conversion, |n| {
+                n.ends_with("QCOM") && n.contains("Array") || n.contains("CoopMat")
+            }),
+        ];
+        for (property, has, is_kin) in rows {
+            let kin = |op: &Op| is_kin(op.name().unwrap_or_default().trim_start_matches("Op"));
+            let with: Vec<Op> = OPS.iter().map(|o| o.op).filter(|op| has(*op)).collect();
+            let named: Vec<Op> = OPS.iter().map(|o| o.op).filter(kin).collect();
+            assert_eq!(with, named, "{property}");
+            assert!(with.len() > 1, "{property}");
+        }
+    }
+
+    #[test]
+    fn required_operands_are_those_of_the_grammar() {
+        let found = [Op::IAdd, Op::FNegate, Op::FmaKHR, Op::Load, Op::Store, Op::Return].map(Op::required_operands);
+        assert_eq!(found, [2, 1, 3, 1, 2, 0]);
     }
 }

@@ -201,8 +201,7 @@ fn has_tiles(m: &Module, constants: &Constants) -> bool {
 }
 
 fn calls(m: &Module) -> bool {
-    let ops = [Op::CooperativeMatrixReduceNV, Op::CooperativeMatrixPerElementOpNV, Op::FunctionCall];
-    insts(m).any(|i| ops.contains(&i.op))
+    insts(m).any(|i| i.callee().is_some())
 }
 
 /// Returns true if a chain leads to a matrix.

@@ -127,7 +127,7 @@ impl Reducer<'_> {
         for r in all.into_iter().rev() {
             let inst = self.best.inst(r);
             let (Some(id), Some(ty)) = (inst.result, inst.ty) else { continue };
-            if matches!(inst.op, Op::Phi | Op::FunctionParameter | Op::Function) {
+            if inst.op == Op::Phi || inst.op.is_function_header() {
                 continue;
             }
             let same: Option<Id> = inst.ids().find(|o| self.best.type_of(*o) == Some(ty));
@@ -178,7 +178,7 @@ fn pruned(m: &Module) -> Module {
         for r in out.all() {
             let i = out.inst(r);
             match i.op {
-                Op::Name | Op::MemberName | Op::Decorate | Op::MemberDecorate => {}
+                op if op.is_name() || op.is_literal_decoration() => {}
                 // The interface of an entry point uses nothing.
                 Op::EntryPoint => used.extend(i.id(1)),
                 _ => used.extend(i.ty.into_iter().chain(i.ids())),
@@ -197,7 +197,7 @@ fn pruned(m: &Module) -> Module {
         let gone = |m: &Module, r: InstRef| {
             let i = m.inst(r);
             match i.op {
-                Op::Name | Op::MemberName | Op::Decorate | Op::MemberDecorate => {
+                op if op.is_name() || op.is_literal_decoration() => {
                     i.id(0).is_some_and(|id| !used.contains(&id) && !built_in(m, id) || !known.contains(&id))
                 }
                 _ => i.result.is_some_and(|id| !used.contains(&id) && !built_in(m, id)),

@@ -170,7 +170,7 @@ impl Gen<'_> {
         let function = StorageClass::Function;
         for r in self.m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<InstRef>>() {
             let inst = self.m.inst(r);
-            if !matches!(inst.op, Op::Load | Op::Store | Op::AccessChain | Op::InBoundsAccessChain) {
+            if !(matches!(inst.op, Op::Load | Op::Store) || inst.op.is_member_chain()) {
                 continue;
             }
             let (op, variable) = (inst.op, inst.id(0));

@@ -110,7 +110,7 @@ impl Pass {
                 return Ok(false);
             }
             Op::CooperativeMatrixApplyFunctionINTEL => self.apply(e, r, cx)?,
-            Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL | Op::RoundFToTF32INTEL => {
+            op if op.is_intel_float_conversion() => {
                 self.numbers.conversion(e, r)?;
             }
             Op::CooperativeMatrixMulAddKHR => self.numbers.muladd(e, r, cx.options.tf32)?,

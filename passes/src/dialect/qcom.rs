@@ -34,16 +34,7 @@ const COLUMN_MAJOR: u32 = CooperativeMatrixLayout::ColumnMajorKHR.0;
 const USE_B: u32 = CooperativeMatrixUse::MatrixBKHR.0;
 
 pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
-    let mine = |op: Op| {
-        matches!(
-            op,
-            Op::CompositeConstructCoopMatQCOM
-                | Op::CompositeExtractCoopMatQCOM
-                | Op::BitCastArrayQCOM
-                | Op::ExtractSubArrayQCOM
-        )
-    };
-    let Some(first) = m.all().find(|r| mine(m.inst(*r).op)) else {
+    let Some(first) = m.all().find(|r| m.inst(*r).op.is_qcom_conversion()) else {
         forget(m);
         return Ok(());
     };

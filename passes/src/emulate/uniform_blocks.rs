@@ -192,7 +192,7 @@ impl<'a> Search<'a> {
                     self.differ.insert(result);
                 }
                 // What gives a pointer to an instruction that is none of those above lets it write there.
-                if !matches!(i.op, Op::Load | Op::Phi | Op::Variable) && !i.op.derives_pointer() {
+                if !matches!(i.op, Op::Load | Op::Phi) && !i.op.is_variable() && !i.op.derives_pointer() {
                     let written: Vec<Id> = i.ids().filter_map(|id| self.invocation_variable(id)).collect();
                     self.contents.extend(written);
                 }

@@ -22,7 +22,7 @@ pub(crate) fn has_effects(m: &Module, function: Id) -> bool {
 
 /// Returns true if an instruction that writes nothing does anything besides computing a value or leading on.
 fn has_effect(op: Op) -> bool {
-    let leads_on = op.is_branch() || matches!(op, Op::Return | Op::ReturnValue | Op::Unreachable);
+    let leads_on = op.is_branch() || op.leaves_function();
     let waits = Effects::BARRIER | Effects::EXCHANGES;
     effects::orders_memory(op) || op.info().is_some_and(|i| i.effects.any(waits | Effects::CONTROL) && !leads_on)
 }
@@ -49,10 +49,7 @@ pub(crate) fn each_inst(m: &Module, function: Id, visit: &mut dyn FnMut(&Inst)) 
 /// Returns true if an instruction may write memory that others see, or wait for others.
 pub(crate) fn may_write(m: &Module, op: Op, inst: &Inst) -> bool {
     match effects::written(m, inst) {
-        Written::Nothing => {
-            let calls = [Op::FunctionCall, Op::CooperativeMatrixPerElementOpNV, Op::CooperativeMatrixReduceNV];
-            calls.contains(&op) || effects::orders_memory(op)
-        }
+        Written::Nothing => inst.callee().is_some() || effects::orders_memory(op),
         Written::Through(pointer) => {
             let own = [StorageClass::Function, StorageClass::Private];
             !types::storage_of(m, pointer).is_some_and(|class| own.contains(&class))

@@ -10,7 +10,7 @@ use coop_ir::{Id, Op};
 pub(crate) fn apply(b: &mut FunctionBuilder<'_>, op: Op, ty: Id, operands: &[Id], decorations: &[Decorated]) -> Id {
     // Two ids of one type, or equal widths: SPIR-V has no conversion of a type to itself.
     let same = operands.len() == 1 && b.module.type_of(operands[0]) == Some(ty);
-    if same && matches!(op, Op::Bitcast | Op::FConvert | Op::SConvert | Op::UConvert) {
+    if same && (op == Op::Bitcast || op.is_width_conversion()) {
         return operands[0];
     }
     if let Some(difference) = byte_difference(b, op, ty, operands, decorations) {

@@ -315,11 +315,7 @@ fn is_function_variable(variable: &Inst) -> bool {
 
 /// Instructions without a result that do nothing outside of the invocation.
 fn is_invocation_local(op: Op) -> bool {
-    op.is_line()
-        || matches!(
-            op,
-            Op::Nop | Op::SelectionMerge | Op::LoopMerge | Op::LifetimeStart | Op::LifetimeStop | Op::AssumeTrueKHR
-        )
+    op.is_line() || op.is_hint() || op.is_merge()
 }
 
 /// Instructions with a result that do something, or that other invocations take part in.

@@ -439,7 +439,7 @@ impl DecoderBuilder<'_> {
 /// Returns true if a use of a pointer is dead: a cast or chain that nothing uses.
 fn is_dead(m: &Module, function: &Function, r: InstRef) -> bool {
     let Some(result) = m.inst(r).result else { return false };
-    let pure = matches!(m.inst(r).op, Op::Bitcast | Op::CopyObject | Op::AccessChain | Op::InBoundsAccessChain);
+    let pure = matches!(m.inst(r).op, Op::Bitcast | Op::CopyObject) || m.inst(r).op.is_member_chain();
     let mut uses = function.blocks.iter().flat_map(|b| &b.insts).filter(|u| m.inst(**u).ids().any(|id| id == result));
     pure && uses.all(|u| is_dead(m, function, *u))
 }

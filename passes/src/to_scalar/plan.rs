@@ -92,8 +92,10 @@ const SPAN: u32 = 16;
 /// Bits that are read and written together.
 const QUAD_BITS: u32 = 128;
 
-/// The instructions that define a factor that is loaded; a variable holds one, mostly.
-const LOADS: [Op; 3] = [Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixLoadTensorNV, Op::Load];
+/// Returns true if an instruction defines a factor that is loaded; a variable holds one, mostly.
+fn loads(op: Op) -> bool {
+    op == Op::Load || op.is_matrix_load()
+}
 
 /// The direction in which each type's matrices mostly lie in memory.
 struct Directions {
@@ -177,7 +179,7 @@ impl Pieces {
             // that are summed in pairs are not widened then.
             let types = inst.ids().take(3).filter_map(|id| m.type_of(id));
             let halves = types.filter_map(|t| mats.get(&t)).all(|(scalar, _)| *scalar == HALF);
-            let loaded = inst.ids().take(2).filter_map(|id| m.def_inst(id)).all(|i| LOADS.contains(&i.op));
+            let loaded = inst.ids().take(2).filter_map(|id| m.def_inst(id)).all(|i| loads(i.op));
             let transposed = match sums_in_words {
                 true if halves && loaded => QUAD_BITS / HALF.width(),
                 true => 4,

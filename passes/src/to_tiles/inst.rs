@@ -83,7 +83,7 @@ impl Tiles<'_, '_> {
                     || inst.ids().any(is_split_value)
                     || matches!(self.literals_through(m, inst), Some((_, mat)) if !mat.is_kept())
             }
-            Op::Variable | Op::FunctionParameter | Op::Function => false,
+            op if op == Op::Variable || op.is_function_header() => false,
             _ => inst.ty.is_some_and(is_split) || inst.ids().any(is_split_value),
         }
     }

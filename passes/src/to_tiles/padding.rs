@@ -105,7 +105,7 @@ impl Padding<'_> {
                 !mat.is_some_and(|mat| mat.elem.scalar.is_int()) || self.one_of(inst.ids().take(1))
             }
             // Zeros divided by zeros are anything.
-            Op::FDiv | Op::SDiv | Op::UDiv => true,
+            op if op.is_division() => true,
             op if op.is_elementwise() => self.one_of(inst.ids()),
             Op::Load => self.is_filled(inst.accessed().and_then(|p| self.root(p))),
             _ => true,

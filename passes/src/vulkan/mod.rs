@@ -186,7 +186,7 @@ fn forbid_contraction(m: &mut Module, f: usize) {
     let arithmetic = |r: &InstRef| {
         let i = m.inst(*r);
         let plain = i.ty.is_some_and(|t| coop_ir::types::scalar_or_vector(m, t).is_some());
-        plain && matches!(i.op, Op::FAdd | Op::FSub | Op::FMul)
+        plain && i.op.is_contractible()
     };
     let found: Vec<Id> = m.functions[f].insts().filter(arithmetic).filter_map(|r| m.inst(r).result).collect();
     for id in found {

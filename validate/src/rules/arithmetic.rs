@@ -189,7 +189,7 @@ pub(crate) fn refuses_matrices(op: Op) -> bool {
 
 /// Returns true if an extended instruction is of a set that computes.
 pub(crate) fn is_semantic(cx: &Cx, at: InstRef) -> bool {
-    let set = cx.inst(at).id(0).and_then(|s| cx.module.def_inst(s)).and_then(|i| i.string(0));
+    let set = cx.inst(at).ext_set().and_then(|s| cx.module.def_inst(s)).and_then(|i| i.string(0));
     // The operands of an unknown set are not known.
     set.is_some_and(|(name, _)| matches!(name.as_str(), "GLSL.std.450" | "OpenCL.std"))
 }

@@ -190,7 +190,7 @@ fn operation(cx: &Cx, o: &Operation, out: &mut Sink) {
             moves::select(cx, o, out);
         }
         Op::ExtInst | Op::ExtInstWithForwardRefsKHR => arithmetic::extended(cx, o, out),
-        Op::ConvertFToBF16INTEL | Op::ConvertBF16ToFINTEL | Op::RoundFToTF32INTEL => nv1::converted(cx, o, out),
+        op if op.is_intel_float_conversion() => nv1::converted(cx, o, out),
         op if arithmetic::refuses_matrices(op) => arithmetic::refused(cx, o, out),
         _ => {}
     }

@@ -251,9 +251,9 @@ declare_rule! {
 
 /// Reports types that are declared twice.
 fn duplicates(cx: &Cx, out: &mut Sink) {
-    let ops = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV, Op::TypeTensorLayoutNV, Op::TypeTensorViewNV];
+    let unique = |op: Op| op.is_matrix_type() || op.is_tensor_type();
     let mut seen: BTreeMap<(Op, Vec<u32>), InstRef> = BTreeMap::new();
-    for &at in cx.globals.iter().filter(|r| ops.contains(&cx.inst(**r).op)) {
+    for &at in cx.globals.iter().filter(|r| unique(cx.inst(**r).op)) {
         let inst = cx.inst(at);
         let key = (inst.op, inst.operands.iter().map(|o| o.word()).collect());
         match seen.entry(key) {

@@ -7,21 +7,6 @@ use coop_ir::spv::{AddressingModel, Capability, MemoryAccess, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Operand};
 
-const LOADS: [Op; 5] = [
-    Op::CooperativeMatrixLoadKHR,
-    Op::CooperativeMatrixLoadTensorNV,
-    Op::CooperativeMatrixLoadNV,
-    Op::CooperativeMatrixLoadCheckedINTEL,
-    Op::CooperativeMatrixLoadOffsetINTEL,
-];
-const STORES: [Op; 5] = [
-    Op::CooperativeMatrixStoreKHR,
-    Op::CooperativeMatrixStoreTensorNV,
-    Op::CooperativeMatrixStoreNV,
-    Op::CooperativeMatrixStoreCheckedINTEL,
-    Op::CooperativeMatrixStoreOffsetINTEL,
-];
-
 /// Returns the index of the stride operand of a load or store.
 fn stride_of(i: &Inst) -> Option<usize> {
     Some(match i.op {
@@ -169,7 +154,7 @@ pub(super) const ROWS: Rows = &[
         Some(())
     }),
     ("load-stride-negative", |x| {
-        let r = x.find(|_, i| LOADS.contains(&i.op) && stride_of(i).is_some_and(|at| at < i.operands.len()))?;
+        let r = x.find(|_, i| i.op.is_matrix_load() && stride_of(i).is_some_and(|at| at < i.operands.len()))?;
         let copy = x.copy(r)?;
         let stride = x.constant(S32, (-64i32) as u32 as u64);
         let at = stride_of(x.m.inst(copy))?;
@@ -197,7 +182,7 @@ pub(super) const ROWS: Rows = &[
         x.set(copy, at, stride)
     }),
     ("store-stride-not-positive", |x| {
-        let r = x.find(|_, i| STORES.contains(&i.op) && stride_of(i).is_some_and(|at| at < i.operands.len()))?;
+        let r = x.find(|_, i| i.op.is_matrix_store() && stride_of(i).is_some_and(|at| at < i.operands.len()))?;
         let (copy, zero) = (x.copy(r)?, x.u32(0));
         let at = stride_of(x.m.inst(copy))?;
         x.set(copy, at, zero)
@@ -226,17 +211,17 @@ pub(super) const ROWS: Rows = &[
         x.memory(copy, MemoryAccess::Aligned.0, &[Operand::Word(24)])
     }),
     ("memory-load-available", |x| {
-        let r = x.with_memory(&LOADS)?;
+        let r = x.with_memory(Op::is_matrix_load)?;
         let (copy, scope) = (x.copy(r)?, x.u32(2));
         x.memory_and_aligned(copy, 0x28, &[scope.into()])
     }),
     ("memory-store-visible", |x| {
-        let r = x.with_memory(&STORES)?;
+        let r = x.with_memory(Op::is_matrix_store)?;
         let (copy, scope) = (x.copy(r)?, x.u32(2));
         x.memory_and_aligned(copy, 0x30, &[scope.into()])
     }),
     ("memory-not-nonprivate", |x| {
-        let r = x.with_memory(&LOADS)?;
+        let r = x.with_memory(Op::is_matrix_load)?;
         let (copy, scope) = (x.copy(r)?, x.u32(2));
         x.memory_and_aligned(copy, 0x10, &[scope.into()])
     }),
@@ -247,13 +232,13 @@ pub(super) const ROWS: Rows = &[
     }),
     ("memory-scope-not-constant", |x| {
         // In kernels scopes may be computed.
-        let r = x.with_memory(&LOADS).filter(|_| x.m.has_capability(Capability::Shader))?;
+        let r = x.with_memory(Op::is_matrix_load).filter(|_| x.m.has_capability(Capability::Shader))?;
         let (copy, two) = (x.copy(r)?, x.u32(2));
         let scope = x.computed(copy, two)?;
         x.memory_and_aligned(copy, 0x30, &[scope.into()])
     }),
     ("memory-scope-unsupported", |x| {
-        let r = x.with_memory(&LOADS).filter(|_| x.m.has_capability(Capability::Shader))?;
+        let r = x.with_memory(Op::is_matrix_load).filter(|_| x.m.has_capability(Capability::Shader))?;
         let (copy, scope) = (x.copy(r)?, x.u32(0));
         x.memory_and_aligned(copy, 0x30, &[scope.into()])
     }),
@@ -401,9 +386,9 @@ impl Mutant<'_> {
     }
 
     /// One of the instructions with these opcodes that has room for memory operands.
-    fn with_memory(&mut self, ops: &[Op]) -> Option<InstRef> {
+    fn with_memory(&mut self, wanted: fn(Op) -> bool) -> Option<InstRef> {
         let room = |i: &Inst| is_tensor(i) || memory_of(i).is_some_and(|at| at <= i.operands.len());
-        self.find(|_, i| ops.contains(&i.op) && room(i))
+        self.find(|_, i| wanted(i.op) && room(i))
     }
 
     /// Other memory operands.

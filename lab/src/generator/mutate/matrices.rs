@@ -9,19 +9,10 @@ use coop_ir::{Id, Inst, Operand};
 const FLOAT_OPS: [(Op, Op); 4] =
     [(Op::IAdd, Op::FAdd), (Op::ISub, Op::FSub), (Op::IMul, Op::FMul), (Op::SNegate, Op::FNegate)];
 
-const ARITHMETIC: [Op; 11] = [
-    Op::IAdd,
-    Op::FAdd,
-    Op::ISub,
-    Op::FSub,
-    Op::IMul,
-    Op::FMul,
-    Op::SDiv,
-    Op::UDiv,
-    Op::FDiv,
-    Op::SNegate,
-    Op::FNegate,
-];
+/// Returns true for arithmetic that is defined for matrices, without the multiplication by a scalar.
+fn is_arithmetic(op: Op) -> bool {
+    op.is_matrix_arithmetic() && op != Op::MatrixTimesScalar
+}
 
 pub(super) const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
 
@@ -61,7 +52,9 @@ pub(super) const ROWS: Rows = &[
         x.after(r, Op::MatrixTimesScalar, ty.id, &[id, one]).map(drop)
     }),
     ("arithmetic-type-mismatch", |x| {
-        let r = x.find(|m, i| ARITHMETIC[..9].contains(&i.op) && i.ty.and_then(|t| matrix_op(m, t)).is_some())?;
+        let r = x.find(|m, i| {
+            is_arithmetic(i.op) && i.op.required_operands() == 2 && i.ty.and_then(|t| matrix_op(m, t)).is_some()
+        })?;
         let (inst, ty) = (x.inst(r), x.any_type(x.inst(r).ty?)?);
         let other = x.other_type(&ty.ids, &[Edit::Rows(1)])?;
         let null = x.g.null(&mut x.m, other);
@@ -83,7 +76,7 @@ pub(super) const ROWS: Rows = &[
         x.after(r, op, ty.id, &[id, id]).map(drop)
     }),
     ("component-saturation-target", |x| {
-        let r = x.find(|_, i| ARITHMETIC.contains(&i.op))?;
+        let r = x.find(|_, i| is_arithmetic(i.op))?;
         let id = x.inst(r).result?;
         x.capability(Capability::Float8EXT);
         coop_ir::builder::require_extension(&mut x.m, "SPV_EXT_float8");
@@ -332,7 +325,7 @@ pub(super) const ROWS: Rows = &[
     ("transpose-decoration-target", |x| {
         x.capability(Capability::CooperativeMatrixConversionsEXT);
         coop_ir::builder::require_extension(&mut x.m, "SPV_EXT_cooperative_matrix_maintenance1");
-        let r = x.find(|_, i| ARITHMETIC.contains(&i.op))?;
+        let r = x.find(|_, i| is_arithmetic(i.op))?;
         let id = x.inst(r).result?;
         x.annotation(Inst::new(
             Op::Decorate,
@@ -525,9 +518,7 @@ impl Mutant<'_> {
         let r = self.find(|m, i| {
             let ty = i.ty.and_then(|t| m.def_inst(t)).filter(|t| t.op == Op::TypeCooperativeMatrixNV);
             let scalar = ty.and_then(|t| coop_ir::types::scalar(m, t.id(0)?));
-            scalar.is_some_and(&test)
-                && !i.op.is_constant()
-                && !matches!(i.op, Op::Phi | Op::FunctionParameter | Op::Function)
+            scalar.is_some_and(&test) && !i.op.is_constant() && i.op != Op::Phi && !i.op.is_function_header()
         })?;
         let inst = self.inst(r);
         let ids: Vec<Id> = self.m.def_inst(inst.ty?)?.ids().collect();

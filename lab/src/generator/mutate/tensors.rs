@@ -7,17 +7,8 @@ use coop_ir::spv::{Capability, MemoryAccess, StorageClass, TensorAddressingOpera
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Operand};
 
-/// Instructions that change a layout or a view.
-const CHANGES: [Op; 8] = [
-    Op::TensorLayoutSetDimensionNV,
-    Op::TensorLayoutSetStrideNV,
-    Op::TensorLayoutSliceNV,
-    Op::TensorLayoutSetClampValueNV,
-    Op::TensorLayoutSetBlockSizeNV,
-    Op::TensorViewSetDimensionNV,
-    Op::TensorViewSetStrideNV,
-    Op::TensorViewSetClipNV,
-];
+/// Instructions with operands for each dimension behind the layout.
+const OF_DIMENSIONS: [Op; 3] = [Op::TensorLayoutSetDimensionNV, Op::TensorLayoutSetStrideNV, Op::TensorLayoutSliceNV];
 
 pub(super) const ROWS: Rows = &[
     ("portability-clip-offset", |x| {
@@ -144,7 +135,7 @@ pub(super) const ROWS: Rows = &[
         x.set(copy, 2, one)
     }),
     ("tensor-operand-count", |x| {
-        let r = x.ops(&CHANGES[..3])?;
+        let r = x.ops(&OF_DIMENSIONS)?;
         let copy = x.copy(r)?;
         let operands = &mut x.m.inst_mut(copy).operands;
         let last = operands.pop()?;
@@ -154,7 +145,7 @@ pub(super) const ROWS: Rows = &[
         Some(())
     }),
     ("tensor-operand-type", |x| {
-        let r = x.ops(&CHANGES)?;
+        let r = x.find(|_, i| i.op.changes_tensor())?;
         let (copy, one) = (x.copy(r)?, x.float());
         let last = x.m.inst(copy).operands.len() - 1;
         x.set(copy, last, one)
@@ -166,7 +157,7 @@ pub(super) const ROWS: Rows = &[
         x.set(copy, at, mask | 0x20)
     }),
     ("tensor-result-type", |x| {
-        let r = x.ops(&CHANGES[..5])?;
+        let r = x.find(|_, i| i.op.changes_tensor() && i.op.is_tensor_layout())?;
         let copy = x.copy(r)?;
         let uint = x.scalar(Scalar::Int { width: 32, signed: false });
         x.m.inst_mut(copy).ty = Some(uint);

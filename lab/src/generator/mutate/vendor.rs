@@ -3,7 +3,7 @@
 use super::{Edit, F32, Mutant, Rows, S32, U32};
 use coop_ir::grammar::Op;
 use coop_ir::spv::CooperativeMatrixLayout;
-use coop_ir::spv::{BuiltIn, Capability, Decoration, StorageClass};
+use coop_ir::spv::{BuiltIn, Capability, Decoration, Scope, StorageClass};
 use coop_ir::types::{Scalar, Type, coop_mat};
 use coop_ir::{Block, Id, Inst, InstList, InstRef, Operand};
 
@@ -115,7 +115,7 @@ pub(super) const ROWS: Rows = &[
         x.set(copy, 4, one)
     }),
     ("intel-conversion-type", |x| {
-        let r = x.ops(&[Op::ConvertFToBF16INTEL, Op::ConvertBF16ToFINTEL, Op::RoundFToTF32INTEL])?;
+        let r = x.find(|_, i| i.op.is_intel_float_conversion())?;
         let ty = coop_mat(&x.m, x.inst(r).ty?)?;
         x.capability(Capability::Float16);
         let other = x.altered(ty, &[Edit::Component(F16)])?;
@@ -190,7 +190,7 @@ pub(super) const ROWS: Rows = &[
         x.m.inst_mut(copy).ty = Some(ty);
         Some(())
     }),
-    ("qcom-scope", |x| x.rake_matrix(&[Edit::Scope(2)])),
+    ("qcom-scope", |x| x.rake_matrix(&[Edit::Scope(Scope::Workgroup.0)])),
     ("qcom-shape", |x| {
         let r =
             x.find(|m, i| i.op == Op::CompositeConstructCoopMatQCOM && i.ty.and_then(|t| coop_mat(m, t)).is_some())?;

@@ -67,16 +67,15 @@ fn selector_of(m: &Module, block: &Block) -> Selector {
 /// Returns the block without merge instruction and branch; an instruction that ends the function stays.
 fn stripped(m: &mut Module, mut block: Block) -> Block {
     block.insts.retain(|r| {
-        !matches!(m.inst(*r).op, Op::SelectionMerge | Op::LoopMerge | Op::Branch | Op::BranchConditional | Op::Switch)
+        let op = m.inst(*r).op;
+        !op.is_merge() && !op.is_branch()
     });
     block
 }
 
 /// Makes every exit of the function branch to one block, which returns; unreachable code branches there too.
 pub(crate) fn one_return(m: &mut Module, g: &mut Globals, f: usize) {
-    let ends = |m: &Module, b: &Block| {
-        b.terminator().filter(|t| matches!(m.inst(*t).op, Op::Return | Op::ReturnValue | Op::Unreachable))
-    };
+    let ends = |m: &Module, b: &Block| b.terminator().filter(|t| m.inst(*t).op.leaves_function());
     let ends: Vec<InstRef> = m.functions[f].blocks.iter().filter_map(|b| ends(m, b)).collect();
     if matches!(ends.as_slice(), [one] if m.inst(*one).op != Op::Unreachable) {
         return;

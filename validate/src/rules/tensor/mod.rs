@@ -42,13 +42,15 @@ impl<'a> Cx<'a> {
     /// Returns the tensor-layout type `ty`.
     pub(crate) fn layout_type(&self, ty: Id) -> Option<LayoutType> {
         let (at, inst) = self.typed(ty, Op::TypeTensorLayoutNV)?;
-        Some(LayoutType { at, dim: inst.id(0)?, clamp: inst.id(1)? })
+        let (dim, clamp) = inst.tensor_layout_type()?;
+        Some(LayoutType { at, dim, clamp })
     }
 
     /// Returns the tensor-view type `ty`.
     pub(crate) fn view_type(&self, ty: Id) -> Option<ViewType> {
         let (at, inst) = self.typed(ty, Op::TypeTensorViewNV)?;
-        Some(ViewType { at, dim: inst.id(0)?, has_dimensions: inst.id(1)? })
+        let (dim, has_dimensions) = inst.tensor_view_type()?;
+        Some(ViewType { at, dim, has_dimensions })
     }
 
     /// Returns a number of dimensions, if it is fixed and valid.

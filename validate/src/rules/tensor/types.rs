@@ -160,7 +160,7 @@ declare_rule! {
 /// `OpTypeTensorLayoutNV`.
 pub(crate) fn layout(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
-    let (Some(dim), Some(clamp)) = (inst.id(0), inst.id(1)) else { return };
+    let Some((dim, clamp)) = inst.tensor_layout_type() else { return };
     dimensions(cx, at, dim, out);
     if !constant(cx, at, &CLAMP_NOT_CONSTANT, "ClampMode", 1, clamp, out) {
         return;
@@ -200,7 +200,7 @@ fn dimensions(cx: &Cx, at: InstRef, dim: Id, out: &mut Sink) {
 /// `OpTypeTensorViewNV`.
 pub(crate) fn view(cx: &Cx, at: InstRef, out: &mut Sink) {
     let inst = cx.inst(at);
-    let (Some(dim), Some(has)) = (inst.id(0), inst.id(1)) else { return };
+    let Some((dim, has)) = inst.tensor_view_type() else { return };
     dimensions(cx, at, dim, out);
     let constant_bool = cx
         .module

@@ -84,7 +84,8 @@ fn draft(cx: &Cx, ways: &[Option<Way>], at: InstRef, way: Way) -> Draft {
 /// Returns true if all invocations of a scope must execute an instruction together.
 pub(super) fn is_tangled(cx: &Cx, inst: &Inst) -> bool {
     let matrix = |c: Option<TypeClass>| matches!(c, Some(TypeClass::Matrix | TypeClass::MatrixNv | TypeClass::Holder));
-    let works = !matches!(inst.op, Op::CooperativeMatrixLengthKHR | Op::Variable | Op::ExtInst)
+    let works = !matches!(inst.op, Op::CooperativeMatrixLengthKHR | Op::ExtInst)
+        && !inst.op.is_variable()
         && (matrix(inst.ty.and_then(|t| cx.class(t))) || inst.ids().any(|id| matrix(cx.class(id))));
     works || is_collective(inst.op)
 }

@@ -147,7 +147,8 @@ impl Freer<'_> {
                 .filter(|r| {
                     let inst = self.module.inst(*r);
                     // Extended instructions may write through a pointer.
-                    let stays = matches!(inst.op, Op::FunctionCall | Op::Variable | Op::ExtInst) || only.contains(r);
+                    let stays =
+                        matches!(inst.op, Op::FunctionCall | Op::ExtInst) || inst.op.is_variable() || only.contains(r);
                     !stays && inst.result.is_some_and(|id| !used.contains(&id))
                 })
                 .collect();
