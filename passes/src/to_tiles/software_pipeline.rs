@@ -276,7 +276,10 @@ impl Tiles<'_, '_> {
         let of = |factor: Option<(Access, Layout)>| {
             let (access, layout) = factor.filter(|(access, layout)| !access.decodes() && layout.unit_words() == 4)?;
             let units = layout.units();
-            let fits = units.is_multiple_of(invocations) && units / invocations <= MOST;
+            // What pads the tiles is not in memory.
+            let extents = if layout.down { (access.cols, access.rows) } else { (access.rows, access.cols) };
+            let whole = (layout.lines, layout.length) == extents;
+            let fits = whole && units.is_multiple_of(invocations) && units / invocations <= MOST;
             fits.then(|| Fetch { access, layout, units: units / invocations })
         };
         let fetches = [of(left), of(right)];
