@@ -2,6 +2,7 @@
 # engines.sh: ggml's operations through VK_LAYER_COOPMAT_fallback, against ggml on the CPU.
 #
 #   engines.sh fetch               fetches ggml's libraries (npm, 24 MB) into $COOP_CACHE/ggml
+#   engines.sh ncnn [new|debian12] fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py)
 #   engines.sh [--quick] [--only TEXT] [--json FILE] [--jobs N] [--without] [--mesa new|debian12]
 #                                  prints a table; --without has ggml without the layer beside it
 #
@@ -15,6 +16,7 @@ repo=$(dirname "$here")
 export COOP_CACHE=${COOP_CACHE:-$repo/.cache}
 package=@node-llama-cpp/linux-x64-vulkan
 version=3.22.1
+ncnn=1.0.20261020
 
 die() {
   echo "engines.sh: $*" >&2
@@ -40,9 +42,26 @@ fetch() {
   rm -rf "$work"
 }
 
+# pip checks what it fetches against the registry's sums.
+fetch_ncnn() {
+  local final=$COOP_CACHE/ncnn work=$COOP_CACHE/.fetch-ncnn.$$
+  if [ "$(cat "$final/STAMP" 2>/dev/null)" = "ncnn $ncnn" ]; then return; fi
+  echo "engines.sh: fetching ncnn $ncnn" >&2
+  rm -rf "$work"
+  python3 -m pip install --quiet --disable-pip-version-check --target "$work" "ncnn==$ncnn" numpy || die "pip could not fetch ncnn"
+  echo "ncnn $ncnn" >"$work/STAMP"
+  rm -rf "$final"
+  mv "$work" "$final"
+}
+
 if [ "${1:-}" = fetch ]; then
   fetch
   exit
+fi
+if [ "${1:-}" = ncnn ]; then
+  fetch_ncnn
+  export PYTHONPATH=$COOP_CACHE/ncnn${PYTHONPATH:+:$PYTHONPATH}
+  exec "$here/layer.sh" --mesa "${2:-debian12}" python3 "$here/ncnn-layers.py"
 fi
 without='' mesa=debian12 arguments=()
 while [ $# -gt 0 ]; do

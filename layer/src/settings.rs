@@ -338,6 +338,65 @@ mod tests {
         assert!(all.contains(&("target".to_owned(), "scalar".to_owned())) && all.len() == 3, "{all:?}");
     }
 
+    /// Set in the second process.
+    #[cfg(target_os = "linux")]
+    const CHILD: &str = "COOP_LAYER_SETUID_TEST";
+
+    /// Runs in a process of its own: reads the variables that the test below sets.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn variables_of_a_process() {
+        let Some(child) = std::env::var_os(CHILD) else { return };
+        // SAFETY: there is no chain.
+        let settings = unsafe { Settings::read(std::ptr::null()) };
+        if child == "setuid" {
+            assert!(is_privileged(), "the kernel set no AT_SECURE: is the file system mounted with nosuid?");
+            assert_eq!(settings.extensions, Settings::default().extensions);
+            assert_eq!((settings.target, settings.dump), (Target::Auto, None));
+            assert!(settings.cache.is_none());
+        } else {
+            assert!(!is_privileged());
+            assert_eq!(settings.extensions, []);
+            assert_eq!((settings.target, settings.dump), (Target::Scalar, Some(PathBuf::from("/nowhere"))));
+            assert!(settings.cache.is_some());
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn setuid_programs_listen_to_no_variable() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
+        const NOBODY: u32 = 65534;
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        if std::fs::metadata("/proc/self").unwrap().uid() != 0 || !status.contains("NoNewPrivs:\t0") {
+            eprintln!("SKIPPED, only root can make a program that is another user's, where new rights are allowed");
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("coopmat-setuid-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let file = folder.join("vk_layer_settings.txt");
+        std::fs::write(&file, "coopmat_fallback.target = scalar\n").unwrap();
+        // `current_exe` would name the linker that a driver's wrapper starts programs with.
+        let program = folder.join("program");
+        std::fs::copy(std::env::args_os().next().unwrap(), &program).unwrap();
+        for (child, mode) in [("plain", 0o755), ("setuid", 0o4755)] {
+            if child == "setuid" {
+                chown(&program, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
+            let mut command = std::process::Command::new(&program);
+            command.args(["--exact", "settings::tests::variables_of_a_process"]).env(CHILD, child);
+            command.env("COOPMAT_EXTENSIONS", "none").env("COOPMAT_DUMP_DIR", "/nowhere");
+            command.env("COOPMAT_CACHE_DIR", folder.join("cache")).env("VK_LAYER_SETTINGS_PATH", &file);
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && said.contains("1 passed"), "{child}: {said}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
     #[test]
     fn an_application_has_the_first_word() {
         let value = c"khr".as_ptr();
