@@ -32,6 +32,7 @@ mod subgroups;
 mod tensor;
 mod to_scalar;
 mod to_tiles;
+mod visibility;
 mod vulkan;
 mod workgroup;
 

@@ -5,7 +5,7 @@ use crate::subgroups::Subgroups;
 use crate::{
     Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
     decorations, device, dialect, emulate, entry, fold, inline, input_blocks, kernel, private, specialize, subgroups,
-    tensor, to_scalar, to_tiles, vulkan,
+    tensor, to_scalar, to_tiles, visibility, vulkan,
 };
 use coop_device::Feature;
 use coop_ir::grammar::implied_capabilities;
@@ -152,6 +152,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         leaves_no: dialect::REMOVED,
         run: dialect::run,
+    },
+    Pass {
+        name: "visibility",
+        summary: "make shared memory visible by barriers instead of by each access",
+        targets: Target::ALL,
+        leaves_no: &[],
+        run: visibility::run,
     },
     Pass {
         name: "tensor",
