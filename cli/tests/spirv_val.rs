@@ -15,6 +15,7 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("access-layout-unknown", "the value of MemoryLayout is not checked"),
     ("access-not-in-array", "that Pointer points into an array is not checked"),
     ("access-stride-misaligned", "the value of a stride is not checked"),
+    ("access-stride-misaligned.computed", "the value of a stride is not checked"),
     ("arithmetic-type-mismatch", "only class, scope, shape and use of the operands are compared, not the types"),
     ("component-int4-memory", "4-bit integers are accepted in memory by themselves"),
     ("component-microscaling", "any float is accepted as the component type"),
