@@ -51,6 +51,34 @@ vulkan_test!(
     }
 );
 
+/// The modules that Debian 12's lavapipe gets wrong.
+const WRONG_ON_DEBIAN_12: [&str; 1] = ["visible-loads"];
+
+vulkan_test!(
+    Debian12,
+    fn debian_12_gets_wrong_what_the_page_says(device) {
+        for name in WRONG_ON_DEBIAN_12.map(|n| format!("testdata/drivers/debian12/{n}")) {
+            let (module, case) = (testing::words(format!("{name}.spvasm")), testing::case(format!("{name}.toml")));
+            let wanted = interpreted(&module, &case, 8);
+            let got = testing::run(device, &module, &case).unwrap_or_else(|e: Error| panic!("{e}"));
+            assert!(!got.compare(&wanted, &case).unwrap().is_empty(), "{name} is right: remove its section");
+        }
+    }
+);
+
+#[test]
+fn the_page_has_those_of_debian_12() {
+    let folder = testing::repository().join("testdata/drivers/debian12");
+    let page = std::fs::read_to_string(testing::repository().join("docs/drivers.md")).unwrap();
+    let names = std::fs::read_dir(folder).unwrap().flatten().map(|f| f.file_name().to_string_lossy().into_owned());
+    let mut modules: Vec<String> = names.filter_map(|n| n.strip_suffix(".spvasm").map(str::to_owned)).collect();
+    modules.sort();
+    assert_eq!(modules, WRONG_ON_DEBIAN_12);
+    for name in modules {
+        assert!(page.contains(&format!("testdata/drivers/debian12/{name}.spvasm")), "{name} is not on the page");
+    }
+}
+
 /// Every module of `testdata/drivers` is one of them, and has its place on the page.
 #[test]
 fn the_page_has_them_all() {

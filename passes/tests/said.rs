@@ -263,7 +263,7 @@ fn parsed_id(m: &Module, _name: &str) -> Id {
 #[test]
 fn memory_of_simulated_subgroups_is_shared_by_the_workgroup() {
     let source = shader(KHR, "%matrix = OpTypeCooperativeMatrixKHR %float %c3 %c8 %c8 %c2\n%word = OpTypePointer Workgroup %uint\n%shared = OpVariable %word Workgroup\n%order = OpConstant %uint 264")
-        .replace("OpReturn", "%old = OpAtomicIAdd %uint %shared %c3 %c0 %c2\nOpMemoryBarrier %c3 %order\nOpStore %shared %c8 MakePointerAvailable|NonPrivatePointer %c3\nOpReturn")
+        .replace("OpReturn", "%old = OpAtomicIAdd %uint %shared %c3 %order %c2\nOpMemoryBarrier %c3 %order\nOpStore %shared %c8 MakePointerAvailable|NonPrivatePointer %c3\nOpReturn")
         .replace("%main \"main\"", "%main \"main\" %shared");
     let scope = |m: &Module, op: Op, at: usize| {
         let i = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).find(|i| i.op == op).expect("there");

@@ -75,7 +75,7 @@ fn relaxed_atomics_are_beside() {
     assert!(accesses.iter().all(|a| !a.intersects(MemoryAccess::MakePointerVisible)), "{accesses:?}");
 }
 
-/// What an atomic orders becomes visible by the access itself.
+/// Accesses that an atomic orders stay visible by themselves.
 #[test]
 fn atomics_that_order_keep_the_accesses() {
     let (accesses, semantics) = found(&lowered(264, "%one = OpAtomicIAdd %uint %counter %n2 %order %n1"));
