@@ -53,10 +53,11 @@ host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
 export "CARGO_TARGET_${host}_RUNNER=$COOP_CACHE/bin/mesa-run"
 
 status=0
-# Failures are printed where they happen; the tests come last, with their summary.
+failed=()
+# Failures are printed where they happen, and their commands again behind the tests' summary.
 check() {
   echo "== $*"
-  "$@" || { status=1; echo "test.sh: failed: $*" >&2; }
+  "$@" || { status=1; failed+=("$*"); }
 }
 if [ $# = 0 ]; then
   check cargo fmt --all --check
@@ -66,5 +67,6 @@ if [ $# = 0 ]; then
 fi
 # nextest leaves the examples in the documentation out.
 [ "${runner[1]}" = test ] || [ -n "$only_long" ] || check cargo test --quiet --workspace --doc
-"${runner[@]}" --workspace --no-fail-fast "$@" || status=$?
+"${runner[@]}" --workspace --no-fail-fast "$@" || { status=$?; failed+=("${runner[*]}"); }
+[ "$status" = 0 ] || printf 'test.sh: failed: %s\n' "${failed[@]}" >&2
 exit "$status"

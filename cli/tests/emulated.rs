@@ -272,7 +272,7 @@ fn operations(kind: &Kind) -> Vec<(String, &'static str)> {
         ),
         "value",
     ));
-    all.push((format!("%result = OpGroupNonUniformAllEqual %bool %n3 %value"), "bool"));
+    all.push(("%result = OpGroupNonUniformAllEqual %bool %n3 %value".to_string(), "bool"));
     if kind.name == "bool" {
         for vote in ["All", "Any"] {
             all.push((format!("%result = OpGroupNonUniform{vote} %bool %n3 %value"), "bool"));

@@ -425,7 +425,7 @@ impl Constants {
     }
 
     /// Returns the value of `id`, which is a constant or computed from constants by instructions without effects, in a
-    /// function; unknown also for what takes more than [`MAX_STEPS`] instructions.
+    /// function; unknown also for what takes more than `MAX_STEPS` instructions.
     pub fn computed(&self, module: &Module, id: Id) -> Const {
         let (mut specs, mut steps) = (SpecIds::default(), MAX_STEPS);
         match self.follow(module, id, &mut specs, &mut steps) {

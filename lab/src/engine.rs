@@ -2,12 +2,12 @@
 //!
 //! An engine chooses tiles and workgroups itself, so how fast its kernels are is another question than how fast ours are. Each
 //! figure is one operation; the contenders are the engine's own shaders for its three kinds of devices, each with the tile, the
-//! constants and the dispatch that the engine chooses there ([`Shape::choose`], [`attention`]), and the lowerings of the first. What is
+//! constants and the dispatch that the engine chooses there (`Shape::choose`, `attention`), and the lowerings of the first. What is
 //! chosen was read in llama.cpp's `ggml-vulkan.cpp` (llama-cpp-sys-2 0.1.156); the shaders are those of `scripts/llama-shaders.sh`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use coop_exec::case::Number;
 use coop_ir::rewrite::remove_globals;
@@ -408,7 +408,7 @@ fn attention_case(a: &Attention, splits: u32, part: u32) -> String {
 }
 
 fn push(list: &mut List, name: String, grid: [u32; 3], nv2: Contender, khr: Contender, scalar: Contender) {
-    let case = nv2.case.clone().unwrap_or_else(PathBuf::new);
+    let case = nv2.case.clone().unwrap_or_default();
     list.figure.push(Figure {
         name,
         case,

@@ -58,7 +58,7 @@ fn dependencies_are_published() {
     for package in packages() {
         match package["source"].as_str() {
             Some(source) => {
-                assert_eq!(source, "registry+https://github.com/rust-lang/crates.io-index", "{}", package["name"])
+                assert_eq!(source, "registry+https://github.com/rust-lang/crates.io-index", "{}", package["name"]);
             }
             None => assert!(package["name"].as_str().is_some_and(|n| n.starts_with("coop")), "{}", package["name"]),
         }

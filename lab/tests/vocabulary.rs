@@ -233,8 +233,8 @@ fn lowerings_share_the_matrix_core_only() {
     let folders = ["matrix", "to_scalar", "to_tiles"];
     let mut found = [0; 3];
     for (path, text) in code("passes") {
-        let folder = |f: &&str| path.components().any(|c| c.as_os_str() == std::ffi::OsStr::new(f));
-        let Some(at) = folders.iter().position(|f| folder(&f)) else { continue };
+        let in_folder = |f: &&str| path.components().any(|c| c.as_os_str() == std::ffi::OsStr::new(f));
+        let Some(at) = folders.iter().position(in_folder) else { continue };
         found[at] += 1;
         for other in folders[1..].iter().filter(|f| **f != folders[at]) {
             assert!(!text.contains(&format!("{other}::")), "{} imports from {other}", path.display());

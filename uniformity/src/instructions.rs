@@ -434,7 +434,7 @@ impl Builder<'_> {
         let ty = inst.ty.unwrap_or_else(|| unreachable!("its type has a matrix"));
         match inst.op {
             Op::CompositeConstruct if types::coop_mat(self.context.module, ty).is_none() => {
-                self.construct(at, inst, ty)
+                self.construct(at, inst, ty);
             }
             Op::CompositeInsert if types::coop_mat(self.context.module, ty).is_none() => self.insert(at, inst, ty),
             // All rows and all columns are reduced to one value.

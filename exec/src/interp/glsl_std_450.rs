@@ -66,7 +66,7 @@ pub(super) fn each(regs: &mut Regs, op: Glsl, num: Num, dst: Row, args: [Row; 3]
             if v == 0 { 0xffff_ffff } else { 63 - u64::from(v.leading_zeros()) }
         }),
         Glsl::FindUMsb => {
-            regs.map1(dst, a, n, |x| if x == 0 { 0xffff_ffff } else { 63 - u64::from(x.leading_zeros()) })
+            regs.map1(dst, a, n, |x| if x == 0 { 0xffff_ffff } else { 63 - u64::from(x.leading_zeros()) });
         }
         _ => return false,
     }

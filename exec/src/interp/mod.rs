@@ -14,7 +14,7 @@
 //!   decide a branch, are an address or a uniform operand, or are written to a buffer.
 //! - What can't be run is an error that names the instruction, when it is reached; never a guess.
 //!
-//! A run has two steps. `program` and the files `translate_*` make a [`Program`] of a module: instructions on rows of the
+//! A run has two steps. `program` and the files `translate_*` make a `Program` of a module: instructions on rows of the
 //! register file (`code`). `machine` runs it, with an `impl Machine` for each kind of instruction: `memory`, `subgroup`,
 //! `matrix`, `muladd`, `callback`. Instructions on registers alone are in `eval` (`eval_lane`, `glsl_std_450`); constants are
 //! computed with them too. `error_bound` and `taint` say how far another implementation may be from each value.

@@ -69,7 +69,7 @@ impl Translation<'_> {
                 self.out.push(Ins::Copy { dst, src: self.arg(0)?.row, n: 1 });
             }
             Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => {
-                construct(self.types, ty, dst, self.args, self.inst.op, self.out)?
+                construct(self.types, ty, dst, self.args, self.inst.op, self.out)?;
             }
             Op::CompositeExtract => {
                 let whole = self.arg(0)?;
