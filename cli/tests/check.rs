@@ -391,7 +391,7 @@ fn sources_are_compiled() {
     cli_snapshot("source-compiler-error", &[SHADER, "--", "-DroundS=1", "-Dfactors=1"]);
     for arguments in [&[SHADER][..], &[SHADER, "--", "-DFAR"]] {
         let out = coopcheck(arguments, b"");
-        let drawn = out.lines().skip_while(|l| !l.starts_with("warning[")).take_while(|l| !l.contains(" in 1 file"));
+        let drawn = out.lines().skip_while(|l| !l.starts_with("warning[")).take_while(|l| !l.starts_with("--- "));
         let drawn: Vec<&str> = drawn.filter(|l| !l.trim().is_empty() || l.contains('│')).collect();
         assert!((8..=15).contains(&drawn.len()), "{out}");
         if arguments == [SHADER] {
