@@ -125,7 +125,7 @@ fn unlocated_note(names: &[String]) -> Option<String> {
     ))
 }
 
-/// What the files of a command line are checked with.
+/// The options, the run and the compiler for all files of a command line.
 struct Inputs<'a> {
     options: &'a Options,
     dynamic: Option<&'a Dynamic>,
@@ -154,6 +154,16 @@ impl Outcome {
             notes: 0,
             unlocated: None,
         }
+    }
+
+    /// Returns the outcome for a file that holds no module.
+    fn unreadable(name: &str, why: &str, messages: String, style: &Style) -> Outcome {
+        let text = match style.format {
+            Format::Json => format!("{}\n", json::unreadable(name, why)),
+            Format::Human | Format::Short | Format::Github | Format::Sarif => String::new(),
+        };
+        let sarif = sarif::Part::unreadable(name, why);
+        Outcome { sarif, status: Status::BadInput, text, messages, ..Outcome::empty() }
     }
 }
 
@@ -207,30 +217,15 @@ fn check_file(path: &Path, inputs: &Inputs<'_>, style: &Style) -> Outcome {
             loaded
         }
         Err(e) => {
-            let text = match style.format {
-                Format::Json => format!("{}\n", json::unreadable(&io::display_name(path), &e.message)),
-                Format::Human | Format::Short | Format::Github | Format::Sarif => String::new(),
-            };
-            let sarif = sarif::Part::unreadable(&io::display_name(path), &e.message);
-            return Outcome {
-                sarif,
-                status: Status::BadInput,
-                text,
-                messages: format!("error: {e}\n"),
-                ..Outcome::empty()
-            };
+            let name = io::display_name(path);
+            return Outcome::unreadable(&name, &e.message, format!("error: {e}\n"), style);
         }
     };
     let cfgs = match io::well_formed(&loaded) {
         Ok(cfgs) => cfgs,
         Err(errors) => {
-            let text = match style.format {
-                Format::Json => format!("{}\n", json::unreadable(&loaded.name, &errors[0].message)),
-                Format::Human | Format::Short | Format::Github | Format::Sarif => String::new(),
-            };
             let messages = errors.iter().map(|e| format!("error: {e}\n")).collect();
-            let sarif = sarif::Part::unreadable(&loaded.name, &errors[0].message);
-            return Outcome { sarif, status: Status::BadInput, text, messages, ..Outcome::empty() };
+            return Outcome::unreadable(&loaded.name, &errors[0].message, messages, style);
         }
     };
     let mut messages = String::new();
@@ -274,25 +269,7 @@ fn check_file(path: &Path, inputs: &Inputs<'_>, style: &Style) -> Outcome {
     if ran.iter().any(|p| p.level == Level::Error) {
         status = status.max(Status::Findings);
     }
-    match style.quiet {
-        // They are counted in the summary.
-        0 if style.format == Format::Human && style.verbose == 0 => {
-            report.findings.retain(|f| f.level != Level::Note);
-            ran.retain(|p| p.level != Level::Note);
-        }
-        0 => {}
-        1 => {
-            report.findings.retain(|f| f.level == Level::Error);
-            ran.retain(|p| p.level == Level::Error);
-        }
-        _ => {
-            report.findings.clear();
-            ran.clear();
-        }
-    }
-    if style.quiet > 0 {
-        report.omitted.clear();
-    }
+    leave_out(&mut report, &mut ran, style);
     let sarif = match style.format {
         Format::Sarif => {
             let found = report.findings.iter().map(|f| (Problem::from(f), f.deviation.map(|d| d.words)));
@@ -309,6 +286,25 @@ fn check_file(path: &Path, inputs: &Inputs<'_>, style: &Style) -> Outcome {
         std::mem::forget((loaded, cfgs));
     }
     Outcome { status, text, messages, sarif, errors, warnings, notes, unlocated }
+}
+
+/// Removes the findings that are counted and not shown.
+fn leave_out(report: &mut Report, ran: &mut Vec<Problem>, style: &Style) {
+    let least = match style.quiet {
+        0 if style.format == Format::Human && style.verbose == 0 => Level::Warning,
+        0 => return,
+        1 => Level::Error,
+        _ => {
+            report.findings.clear();
+            ran.clear();
+            Level::Error
+        }
+    };
+    report.findings.retain(|f| f.level >= least);
+    ran.retain(|p| p.level >= least);
+    if style.quiet > 0 {
+        report.omitted.clear();
+    }
 }
 
 /// Grows the heap once for a module of this size, instead of piece by piece: with glibc, each piece is a system call,
