@@ -113,7 +113,7 @@ pub(crate) unsafe extern "system" fn create_device(
             };
             let known = instance.physical(physical);
             let asked = EnabledFeatures::from_create_info(&*info);
-            let ours = known.added.iter().any(|a| a.name.to_str().is_ok_and(|name| asked.extensions.contains(name)));
+            let ours = known.concerns(&asked);
             let (result, active) = if ours {
                 let changed = PatchedCreateInfo::new(&*info, asked, &known);
                 let result = create(physical, &raw const changed.info, allocator, out);
