@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# engines.sh: ggml's operations through VK_LAYER_COOPMAT_fallback, against ggml on the CPU.
+# engines.sh: engines, unmodified, through VK_LAYER_COOPMAT_fallback: ggml's operations against ggml on the CPU, and others.
 #
-#   engines.sh fetch               fetches ggml's libraries (npm, 24 MB) into $COOP_CACHE/ggml
+#   engines.sh fetch               fetches what tests need: ggml's libraries (npm, 24 MB) into $COOP_CACHE/ggml, IREE and Dawn
 #   engines.sh ncnn [new|debian12] fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py)
 #   engines.sh iree [new|debian12] fetches IREE (PyPI, 560 MB unpacked) into $COOP_CACHE/iree, and compares its products of matrices with
 #                                  numpy's, with the layer and without (iree-matmul.py)
@@ -10,7 +10,7 @@
 #   engines.sh [--quick] [--only TEXT] [--json FILE] [--jobs N] [--without] [--mesa new|debian12]
 #                                  prints a table; --without has ggml without the layer beside it
 #
-# The libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them, unmodified; the harness is
+# ggml's libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them; the harness is
 # scripts/engines.py. With COOP_DRIVER=system the machine's own driver runs them. Settings of the layer are environment variables:
 # COOPMAT_HIDE=VK_NV_cooperative_matrix2 engines.sh ...
 set -euo pipefail
@@ -115,6 +115,8 @@ dawn_through() { # SETTING ...
 
 if [ "${1:-}" = fetch ]; then
   fetch
+  fetch_iree
+  fetch_dawn
   exit
 fi
 if [ "${1:-}" = ncnn ]; then

@@ -11,6 +11,8 @@ cooperative matrices. Each NAME is a column of the table, each COMMAND what its 
 IREE's runtime takes no module for a subgroup size outside of the device's range, so the compiler gets the description with
 --subgroup-size (8, that of lavapipe) in place of the GPU's. --keep keeps the modules, and the SPIR-V in them.
 
+The exit status is 1 if a case of the first column is not right, or has no matrices to multiply.
+
 A case is right, wrong (the normalized mean square error is beyond the bound; integers are compared exactly), refused (the layer
 refuses a pipeline), unsupported (the device does not take IREE's module), crashed or late.
 """
@@ -51,7 +53,7 @@ CASES = [
     case("rdna3", "f16", "f32", (16, 48, 96)),
     case("rdna3", "f16", "f16", (32, 16, 32)),
     case("rdna3", "i8", "i32", (32, 32, 32)),
-    case("rdna3", "i8", "i32", (16, 32, 128)),
+    case("rdna3", "i8", "i32", (16, 32, 64)),
     case("rdna3", "f16", "f32", (32, 16, 32), batch=3),
     case("rdna3", "f16", "f32", (32, 32, 32), bias=True),
     case("ampere", "f16", "f32", (32, 32, 64)),
@@ -263,12 +265,10 @@ def table(arguments):
         said = [answers[name]["verdict"] for _, _, answers in results]
         lowered = sum(answers[name]["lowered"] for _, _, answers in results)
         print(f"| {name} | {' | '.join(str(said.count(v)) for v in VERDICTS)} | {lowered} |")
-    # The first column is what is tested, the others are beside it. Each module with matrices was lowered if the device is right.
+    # The first column is what is tested, the others are beside it: without the layer a driver gets sizes that it does not list.
     first = columns[0][0]
-    answers = [answers[first] for _, _, answers in results]
-    wrong = any(a["verdict"] == "wrong" for _, _, all_ in results for a in all_.values())
-    bad = [a for a in answers if a["verdict"] != "right"]
-    sys.exit(1 if wrong or bad or not results or not any(matrices for _, matrices, _ in results) else 0)
+    bad = [matrices == 0 or answers[first]["verdict"] != "right" for _, matrices, answers in results]
+    sys.exit(1 if any(bad) or not results else 0)
 
 
 def brief(answer):
