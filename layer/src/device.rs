@@ -22,7 +22,7 @@ pub(crate) struct Device {
     pub(crate) instance: Arc<Instance>,
     next: vk::PFN_vkGetDeviceProcAddr,
     destroy: vk::PFN_vkDestroyDevice,
-    /// The state of the layer for it: none for an application that enables none of the layer's extensions.
+    /// The state of the layer for it: none for an application that enables no extension that the layer answers for.
     pub(crate) active: Option<LayerState>,
 }
 
