@@ -388,6 +388,7 @@ fn sources_are_compiled() {
     cli_snapshot("source-short", &["--format", "short", SHADER]);
     cli_snapshot("source-github", &["--format", "github", SHADER, K]);
     cli_snapshot("source-json", &["--format", "json", SHADER]);
+    cli_snapshot("source-allowed", &["--deny", "warnings", "testdata/cli/allowed.comp"]);
     cli_snapshot("source-compiler-error", &[SHADER, "--", "-DroundS=1", "-Dfactors=1"]);
     for arguments in [&[SHADER][..], &[SHADER, "--", "-DFAR"]] {
         let out = coopcheck(arguments, b"");

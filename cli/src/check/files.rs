@@ -2,7 +2,7 @@
 
 use super::compile::{Compiler, Language};
 use super::run::Dynamic;
-use super::{Cli, Format, sarif};
+use super::{Cli, Format, allow, sarif};
 use crate::io::Loaded;
 use crate::render::{Problem, Renderer};
 use crate::{Status, io, json, render};
@@ -244,6 +244,13 @@ fn check_file(path: &Path, inputs: &Inputs<'_>, style: &Style) -> Outcome {
         return Outcome { status: Status::BadInput, messages, ..Outcome::empty() };
     }
     let mut report = coop_validate::check_with(&loaded.module, &cfgs, options);
+    // The source is read where it matters.
+    if !report.findings.is_empty() || style.verbose > 0 {
+        let ineffective = allow::apply(&loaded.module, &mut report);
+        if style.quiet == 0 {
+            messages.extend(ineffective.iter().map(|message| format!("note: {message}\n")));
+        }
+    }
     if style.verbose > 0 {
         messages.push_str(&facts(&loaded, &report, options));
     }

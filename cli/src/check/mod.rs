@@ -1,5 +1,6 @@
 //! `coopcheck`: checks the cooperative matrices of SPIR-V modules.
 
+mod allow;
 mod catalogue;
 mod compile;
 pub(crate) mod device;
