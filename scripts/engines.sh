@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# engines.sh: ggml's operations through VK_LAYER_COOPMAT_fallback, against ggml on the CPU.
+# engines.sh: engines, unmodified, through VK_LAYER_COOPMAT_fallback: ggml's operations against ggml on the CPU, and others.
 #
-#   engines.sh fetch               fetches ggml's libraries (npm, 24 MB) into $COOP_CACHE/ggml
+#   engines.sh fetch               fetches what tests need: ggml's libraries (npm, 24 MB) into $COOP_CACHE/ggml, IREE and Dawn
 #   engines.sh ncnn [new|debian12] fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py)
+#   engines.sh iree [new|debian12] fetches IREE (PyPI, 560 MB unpacked) into $COOP_CACHE/iree, and compares its products of matrices with
+#                                  numpy's, with the layer and without (iree-matmul.py)
+#   engines.sh dawn [new]          fetches Dawn (npm, 51 MB) into $COOP_CACHE/dawn, and runs its subgroup matrices through the layer, with
+#                                  VK_KHR_cooperative_matrix of the driver's hidden and not, and without the layer (dawn-matmul.mjs)
 #   engines.sh [--quick] [--only TEXT] [--json FILE] [--jobs N] [--without] [--mesa new|debian12]
 #                                  prints a table; --without has ggml without the layer beside it
 #
-# The libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them, unmodified; the harness is
+# ggml's libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them; the harness is
 # scripts/engines.py. With COOP_DRIVER=system the machine's own driver runs them. Settings of the layer are environment variables:
 # COOPMAT_HIDE=VK_NV_cooperative_matrix2 engines.sh ...
 set -euo pipefail
@@ -17,6 +21,8 @@ export COOP_CACHE=${COOP_CACHE:-$repo/.cache}
 package=@node-llama-cpp/linux-x64-vulkan
 version=3.22.1
 ncnn=1.0.20261020
+iree=3.13.0
+dawn=0.6.2
 
 die() {
   echo "engines.sh: $*" >&2
@@ -54,14 +60,94 @@ fetch_ncnn() {
   mv "$work" "$final"
 }
 
+fetch_iree() {
+  local final=$COOP_CACHE/iree work=$COOP_CACHE/.fetch-iree.$$
+  if [ "$(cat "$final/STAMP" 2>/dev/null)" = "iree $iree" ]; then return; fi
+  echo "engines.sh: fetching IREE $iree" >&2
+  rm -rf "$work"
+  python3 -m pip install --quiet --disable-pip-version-check --target "$work" \
+    "iree-base-compiler==$iree" "iree-base-runtime==$iree" numpy || die "pip could not fetch IREE"
+  echo "iree $iree" >"$work/STAMP"
+  rm -rf "$final"
+  mv "$work" "$final"
+}
+
+# Only what Linux runs is kept.
+fetch_dawn() {
+  local final=$COOP_CACHE/dawn work=$COOP_CACHE/.fetch-dawn.$$ name
+  if [ "$(cat "$final/STAMP" 2>/dev/null)" = "webgpu $dawn" ]; then return; fi
+  for name in npm tar; do
+    command -v "$name" >/dev/null || die "$name is needed: Dawn comes from the npm registry"
+  done
+  echo "engines.sh: fetching webgpu $dawn" >&2
+  rm -rf "$work"
+  mkdir -p "$work"
+  (cd "$work" && npm pack --silent "webgpu@$dawn" >/dev/null && tar xzf ./*.tgz) || die "npm could not fetch the package"
+  find "$work/package/dist" -mindepth 1 -maxdepth 1 ! -name 'linux-*' -exec rm -rf {} +
+  [ -n "$(find "$work/package/dist" -name dawn.node)" ] || die "the package has no dawn.node for Linux"
+  echo "webgpu $dawn" >"$work/package/STAMP"
+  rm -rf "$final"
+  mv "$work/package" "$final"
+  rm -rf "$work"
+}
+
+# Sets what programs are started with, with the layer and without: `through` and `plain`.
+starters() { # new|debian12
+  if [ "${COOP_DRIVER:-}" = system ]; then
+    through=("$here/layer.sh")
+    plain=(env)
+  else
+    through=("$here/layer.sh" --mesa "$1")
+    plain=("$here/drivers.sh" run --mesa "$1")
+  fi
+}
+
+# Dawn's configurations of subgroup matrices once more, with settings of the layer.
+dawn_through() { # SETTING ...
+  local log status=0
+  log=$(mktemp)
+  env "$@" COOPMAT_LOG=info COOPMAT_LOG_FILE="$log" "${through[@]}" node "$here/dawn-matmul.mjs" "$COOP_CACHE/dawn" || status=$?
+  echo "$(grep -c ': lowered to ' "$log" || true) pipelines lowered"
+  grep 'is refused' "$log" || true
+  rm -f "$log"
+  return "$status"
+}
+
 if [ "${1:-}" = fetch ]; then
   fetch
+  fetch_iree
+  fetch_dawn
   exit
 fi
 if [ "${1:-}" = ncnn ]; then
   fetch_ncnn
   export PYTHONPATH=$COOP_CACHE/ncnn${PYTHONPATH:+:$PYTHONPATH}
   exec "$here/layer.sh" --mesa "${2:-debian12}" python3 "$here/ncnn-layers.py"
+fi
+if [ "${1:-}" = iree ]; then
+  fetch_iree
+  export PYTHONPATH=$COOP_CACHE/iree${PYTHONPATH:+:$PYTHONPATH}
+  starters "${2:-debian12}"
+  "$here/layer.sh" --manifest >/dev/null
+  # GPUs that IREE has descriptions with matrices of have subgroups of 32.
+  size=()
+  if [ "${COOP_DRIVER:-}" = system ]; then size=(--subgroup-size 32); fi
+  exec python3 "$here/iree-matmul.py" "${size[@]}" "layer=${through[*]}" "without=${plain[*]}"
+fi
+if [ "${1:-}" = dawn ]; then
+  command -v node >/dev/null || die "node is needed: Dawn is an addon of it"
+  fetch_dawn
+  starters "${2:-new}"
+  "$here/layer.sh" --manifest >/dev/null
+  status=0
+  echo "== with the layer, VK_KHR_cooperative_matrix hidden"
+  dawn_through COOPMAT_HIDE=VK_KHR_cooperative_matrix || status=1
+  echo "== with the layer"
+  dawn_through || status=1
+  echo "== without the layer"
+  # This one is for comparison.
+  "${plain[@]}" "$(command -v node)" "$here/dawn-matmul.mjs" "$COOP_CACHE/dawn" || true
+  exit "$status"
 fi
 without='' mesa=debian12 arguments=()
 while [ $# -gt 0 ]; do

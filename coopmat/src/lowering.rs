@@ -69,11 +69,13 @@ impl Query<'_> {
     /// Lowers the module; `lacking` is the reason why the device does not run it.
     fn lowered(&self, lacking: Vec<Finding>) -> Outcome {
         #[cfg(feature = "rules")]
-        if self.options.check_rules
-            && let Some(refused) = self.breaks_rules()
-        {
-            return Outcome::Refused(Box::new(refused));
-        }
+        let tolerated = match self.options.check_rules.then(|| self.check_rules()) {
+            Some(Err(refused)) => return Outcome::Refused(Box::new(refused)),
+            Some(Ok(tolerated)) => tolerated,
+            None => Vec::new(),
+        };
+        #[cfg(not(feature = "rules"))]
+        let tolerated = Vec::new();
         let lowered = match self.lower() {
             Ok(lowered) => lowered,
             Err(coop_passes::Error::Refused(refusal)) => return Outcome::Refused(Box::new(self.refusal(&refusal))),
@@ -91,7 +93,9 @@ impl Query<'_> {
         if !still.is_empty() {
             return self.not_enough(still, report.not_taken.clone());
         }
-        Outcome::Lowered(Box::new(self.finished(lowered, &lacking)))
+        let mut finished = self.finished(lowered, &lacking);
+        finished.warnings.extend(tolerated);
+        Outcome::Lowered(Box::new(finished))
     }
 
     /// Returns the lowering that the options ask for, or the first that is possible.
@@ -259,7 +263,7 @@ impl Query<'_> {
     /// Returns the refusal if the output is not well formed: the module breaks rules, or this library has a bug.
     fn not_well_formed(&self, why: String) -> Outcome {
         #[cfg(feature = "rules")]
-        let refused = self.breaks_rules().unwrap_or_else(|| internal(why));
+        let refused = self.check_rules().err().unwrap_or_else(|| internal(why));
         #[cfg(not(feature = "rules"))]
         let refused = Refused {
             rule: "refused-malformed",
@@ -270,22 +274,29 @@ impl Query<'_> {
         Outcome::Refused(Box::new(refused))
     }
 
-    /// Returns the refusal of a module that breaks rules with its constants.
+    /// Checks the module with its constants. Returns the refusal if it breaks rules, and else warnings of those that
+    /// [`TOLERATED`] names.
     #[cfg(feature = "rules")]
-    fn breaks_rules(&self) -> Option<Refused> {
+    fn check_rules(&self) -> Result<Vec<String>, Refused> {
         let mut rules = coop_validate::Options::default();
         rules.specialization.clone_from(&self.base.spec);
         rules.subgroup_size = self.options.required_subgroup_size;
         // As it will be lowered: what slang's lambdas capture is passed as it means it.
         let module = coop_ir::captures::as_passed(self.module);
         let report = coop_validate::check(&module, &rules);
-        let findings: Vec<Finding> = report.blocking().map(|f| finding(&module, f)).collect();
-        let first = findings.first()?;
+        let (tolerated, findings): (Vec<Finding>, Vec<Finding>) =
+            report.blocking().map(|f| finding(&module, f)).partition(|f| f.rule == TOLERATED);
+        let Some(first) = findings.first() else { return Ok(tolerated.iter().map(ToString::to_string).collect()) };
         let (message, word) = (format!("the module breaks rules: {}", first.message), first.word);
         let remedy = "see what coopcheck says of the module".to_owned();
-        Some(Refused { rule: "refused-rules", message, remedy, word, findings, not_taken: Vec::new() })
+        Err(Refused { rule: "refused-rules", message, remedy, word, findings, not_taken: Vec::new() })
     }
 }
+
+/// The rule that a module may break: IREE's compiler declares the memory model GLSL450, and drivers take its modules. Lowered
+/// code keeps the module's memory model and is synchronized by barriers in either.
+#[cfg(feature = "rules")]
+const TOLERATED: &str = "module-memory-model";
 
 fn finding(module: &Module, f: &coop_validate::Finding) -> Finding {
     Finding { rule: f.rule.id, message: f.message.clone(), help: f.help.clone(), word: word(module, f.at) }

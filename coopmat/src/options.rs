@@ -55,6 +55,8 @@ pub struct PipelineOptions {
     /// True if a module that breaks rules of cooperative matrices is refused before it is lowered, as `cooplower` does:
     /// for modules of others. An engine checks its own once, with `coopcheck`. Without this such a module is refused if
     /// it can't be understood, and else does what its driver would have done with it: something.
+    /// The memory model is the exception: IREE's modules declare GLSL450, which is a warning of
+    /// [`Lowered`](crate::Lowered).
     #[cfg(feature = "rules")]
     pub check_rules: bool,
     /// The limits of a lowering.

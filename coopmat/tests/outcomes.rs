@@ -241,6 +241,18 @@ fn modules_that_break_rules_are_refused_with_what_they_break() {
     assert!(refused.findings.iter().any(|f| f.rule == "muladd-k-mismatch" && f.word.is_some()), "{refused:?}");
 }
 
+/// As IREE's compiler makes them.
+#[test]
+fn the_memory_model_of_glsl_is_a_warning() {
+    let module = assembled("validate/module/module-memory-model.iree.spvasm");
+    let mut options = PipelineOptions::default();
+    options.check_rules = true;
+    let Outcome::Lowered(lowered) = module.for_pipeline(&device("mesa-lavapipe-debian12"), &options) else {
+        panic!("it is lowered");
+    };
+    assert!(lowered.warnings.iter().any(|w| w.contains("Vulkan memory model")), "{:?}", lowered.warnings);
+}
+
 /// Modules that break rules, each of them: some outcome, and no bug of ours, whether rules are asked for or not.
 #[test]
 fn broken_modules_have_an_outcome() {

@@ -22,7 +22,7 @@ pub(crate) struct Device {
     pub(crate) instance: Arc<Instance>,
     next: vk::PFN_vkGetDeviceProcAddr,
     destroy: vk::PFN_vkDestroyDevice,
-    /// The state of the layer for it: none for an application that enables none of the layer's extensions.
+    /// The state of the layer for it: none for an application that enables no extension that the layer answers for.
     pub(crate) active: Option<LayerState>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) unsafe extern "system" fn create_device(
             };
             let known = instance.physical(physical);
             let asked = EnabledFeatures::from_create_info(&*info);
-            let ours = known.added.iter().any(|a| a.name.to_str().is_ok_and(|name| asked.extensions.contains(name)));
+            let ours = known.concerns(&asked);
             let (result, active) = if ours {
                 let changed = PatchedCreateInfo::new(&*info, asked, &known);
                 let result = create(physical, &raw const changed.info, allocator, out);

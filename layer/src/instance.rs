@@ -151,9 +151,9 @@ impl PhysicalDeviceState {
         profile.api_version = profile.api_version.min(instance.api_version);
         remove_extensions(&mut profile, &instance.settings.hide);
         let name = profile.device.clone();
-        if !profile.api_version.at_least(1, 2) {
+        if !profile.api_version.at_least(1, 1) {
             let v = profile.api_version;
-            log::info(format_args!("{name}: nothing is added: Vulkan {v} is used, matrices need 1.2"));
+            log::info(format_args!("{name}: nothing is added: Vulkan {v} is used, matrices need 1.1"));
             return nothing(profile);
         }
         if !profile.has(Feature::VulkanMemoryModel) {
@@ -173,6 +173,13 @@ impl PhysicalDeviceState {
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         log::info(format_args!("{name}: added: {names}"));
         PhysicalDeviceState { profile, added, promise }
+    }
+
+    /// Returns true if a device with these extensions may get modules that the driver does not take. The list of
+    /// VK_KHR_cooperative_matrix has more than the driver's own sizes wherever anything is added.
+    pub(crate) fn concerns(&self, asked: &EnabledFeatures) -> bool {
+        let khr = !self.added.is_empty() && asked.extensions.contains("VK_KHR_cooperative_matrix");
+        khr || self.added.iter().any(|a| a.name.to_str().is_ok_and(|name| asked.extensions.contains(name)))
     }
 
     fn adds(&self, group: Group) -> bool {

@@ -92,6 +92,30 @@ impl Application {
         assert!(!matrices || khr.next == (&raw mut nv2).cast(), "the application's chain is its own");
         device
     }
+
+    /// A device with VK_KHR_cooperative_matrix and nothing else of the layer's, as Dawn makes one: by Vulkan 1.1 and extensions.
+    fn khr_device(&self) -> ash::Device {
+        let mut khr = Raw::new(1_000_506_000, [1, 0, 0, 0, 0, 0, 0, 0]);
+        let mut model = vk::PhysicalDeviceVulkanMemoryModelFeatures::default()
+            .vulkan_memory_model(true)
+            .vulkan_memory_model_device_scope(true);
+        let mut small = vk::PhysicalDeviceShaderFloat16Int8Features::default().shader_float16(true);
+        let mut storage = vk::PhysicalDevice16BitStorageFeatures::default().storage_buffer16_bit_access(true);
+        khr.next = (&raw mut model).cast();
+        model.p_next = (&raw mut small).cast();
+        small.p_next = (&raw mut storage).cast();
+        let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
+        let names = [
+            c"VK_KHR_cooperative_matrix".as_ptr(),
+            c"VK_KHR_vulkan_memory_model".as_ptr(),
+            c"VK_KHR_shader_float16_int8".as_ptr(),
+            c"VK_KHR_shader_float_controls".as_ptr(),
+            c"VK_KHR_spirv_1_4".as_ptr(),
+        ];
+        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queue).enabled_extension_names(&names);
+        info.p_next = (&raw const khr).cast();
+        unsafe { self.instance.create_device(self.physical, &info, None) }.unwrap()
+    }
 }
 
 impl Drop for Application {
@@ -590,17 +614,59 @@ layer_test!(
 layer_test!(
     Debian12,
     [],
-    fn applications_of_vulkan_1_1_see_the_driver() {
-        let app = Application::with_version(vk::API_VERSION_1_1);
+    fn applications_of_vulkan_1_0_see_the_driver() {
+        let app = Application::with_version(vk::API_VERSION_1_0);
         assert!(app.extensions().iter().all(|(name, _)| !name.contains("cooperative_matrix")));
+    }
+);
+
+/// Makes a pipeline of `gemm_simple` with matrices of a size for an application of Vulkan 1.1 that enables
+/// VK_KHR_cooperative_matrix alone. Returns the log.
+fn made_by_khr_alone(log: &str, size: u32) -> String {
+    let _ = std::fs::remove_file(log);
+    let app = Application::with_version(vk::API_VERSION_1_1);
+    let listed = rows::<9>(&app, c"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    assert!(listed.contains(&[size, size, size, 0, 0, 1, 1, 0, 3]), "{listed:?}");
+    let device = app.khr_device();
+    // Vulkan 1.1 with VK_KHR_spirv_1_4.
+    let mut words = gemm();
+    words[1] = 0x0001_0400;
+    make_on(&device, &words, size, 1);
+    std::fs::read_to_string(log).unwrap()
+}
+
+const KHR_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/khr.log");
+
+layer_test!(
+    Debian12,
+    [("COOPMAT_LOG", "info"), ("COOPMAT_LOG_FILE", KHR_LOG)],
+    fn applications_of_vulkan_1_1_have_matrices() {
+        let log = made_by_khr_alone(KHR_LOG, 16);
+        assert!(log.contains(": lowered to Scalar"), "{log}");
+    }
+);
+
+const LISTED_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/listed.log");
+
+// The driver's own list has 8 x 8 x 8 alone.
+layer_test!(
+    Lavapipe,
+    [("COOPMAT_LOG", "info"), ("COOPMAT_LOG_FILE", LISTED_LOG)],
+    fn sizes_that_the_layer_lists_are_lowered_where_the_extension_is_the_drivers() {
+        let log = made_by_khr_alone(LISTED_LOG, 16);
+        assert!(log.contains(": lowered to Khr"), "{log}");
     }
 );
 
 /// Makes a pipeline of `gemm_simple` on a device of its own, with matrices of a size, `count` times.
 fn make(app: &Application, size: u32, count: usize) {
-    let device = app.device(true);
-    let layout = Layout::new(&device);
-    let module = module(&device, &gemm()).unwrap();
+    make_on(&app.device(true), &gemm(), size, count);
+}
+
+/// Makes a pipeline of words with matrices of a size, `count` times, and destroys the device.
+fn make_on(device: &ash::Device, words: &[u32], size: u32, count: usize) {
+    let layout = Layout::new(device);
+    let module = module(device, words).unwrap();
     let sizes = Sizes::new([size, size, size, 8]);
     let info = sizes.info();
     for _ in 0..count {
@@ -610,7 +676,7 @@ fn make(app: &Application, size: u32, count: usize) {
     }
     unsafe {
         device.destroy_shader_module(module, None);
-        layout.destroy(&device);
+        layout.destroy(device);
         device.destroy_device(None);
     }
 }

@@ -1,4 +1,5 @@
-//! ggml, unmodified: its products through the layer, against ggml on the CPU by ggml's own bound (`scripts/engines.sh` has more).
+//! Engines, unmodified, through the layer: ggml's products against ggml on the CPU by ggml's own bound, IREE's against numpy, Dawn's
+//! against JavaScript (`scripts/engines.sh` has more).
 
 mod support;
 
@@ -8,15 +9,15 @@ use std::process::Command;
 
 use coop_exec::testing::{Driver, repository};
 
-/// ggml's libraries, which `scripts/engines.sh fetch` fetches. `None` where they are not there: said aloud, and a failure if
+/// The folder of an engine, which `scripts/engines.sh fetch` fetches. `None` where it is not there: said aloud, and a failure if
 /// `COOP_REQUIRE_ENGINES` is 1.
-fn libraries() -> Option<PathBuf> {
+fn engine(name: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from);
-    let folder = cache.join("ggml");
+    let folder = cache.join(name);
     if folder.join("STAMP").is_file() {
         return Some(folder);
     }
-    let why = format!("no ggml in {}: run scripts/engines.sh fetch first", folder.display());
+    let why = format!("no {name} in {}: run scripts/engines.sh fetch first", folder.display());
     assert!(std::env::var_os("COOP_REQUIRE_ENGINES").is_none_or(|value| value != "1"), "{why}");
     let _ = writeln!(std::io::stderr(), "SKIPPED, {why}");
     None
@@ -24,7 +25,7 @@ fn libraries() -> Option<PathBuf> {
 
 /// Runs one case with the layer on a driver: it is right, and a pipeline was lowered for it.
 fn run(driver: Driver, name: &str, case: &str, settings: &str) {
-    let (Some(libraries), Some(wrapper)) = (libraries(), driver.wrapper_or_skip(name)) else { return };
+    let (Some(libraries), Some(wrapper)) = (engine("ggml"), driver.wrapper_or_skip(name)) else { return };
     let (manifest, log) = (support::manifest(), Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("engines-{name}")));
     let layer = format!(
         "layer=env COOP_LAYER_PATH={} VK_INSTANCE_LAYERS=VK_LAYER_COOPMAT_fallback COOPMAT_LOG=info {settings} {}",
@@ -62,4 +63,42 @@ fn ggml_multiplies_quantised_weights_with_subgroup_matrices() {
 #[test]
 fn ggml_multiplies_with_workgroup_matrices_on_small_ones() {
     run(Driver::Lavapipe, "lavapipe", "MUL_MAT f16 m=64 n=32 k=256", "");
+}
+
+/// A product compiled for the matrices of RDNA 3, whose module declares the memory model GLSL450.
+#[test]
+fn iree_multiplies_on_a_device_without_matrices() {
+    let (Some(packages), Some(wrapper)) = (engine("iree"), Driver::Debian12.wrapper_or_skip("iree")) else { return };
+    let layer = format!(
+        "layer=env COOP_LAYER_PATH={} VK_INSTANCE_LAYERS=VK_LAYER_COOPMAT_fallback COOPMAT_CACHE_MB=0 {}",
+        support::manifest().display(),
+        wrapper.display()
+    );
+    let output = Command::new("python3")
+        .env("PYTHONPATH", packages)
+        .arg(repository().join("scripts/iree-matmul.py"))
+        .args(["--only", "rdna3 i8 to i32 m=32", &layer])
+        .output()
+        .unwrap_or_else(|error| panic!("python3: {error}"));
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}\n{errors}");
+    assert!(said.contains("| layer | 1 | 0 | 0 | 0 | 0 | 0 | 1 |"), "one case is right, by a lowered pipeline: {said}");
+}
+
+/// Every configuration of subgroup matrices that the layer lists. Dawn takes no device of Debian 12's driver.
+#[test]
+fn dawn_multiplies_where_the_drivers_own_matrices_are_hidden() {
+    let (Some(package), Some(wrapper)) = (engine("dawn"), Driver::Lavapipe.wrapper_or_skip("dawn")) else { return };
+    let output = Command::new(wrapper)
+        .env("COOP_LAYER_PATH", support::manifest())
+        .envs([("VK_INSTANCE_LAYERS", "VK_LAYER_COOPMAT_fallback"), ("COOPMAT_HIDE", "VK_KHR_cooperative_matrix")])
+        .envs([("COOPMAT_LOG", "info"), ("COOPMAT_CACHE_MB", "0")])
+        .arg("node")
+        .arg(repository().join("scripts/dawn-matmul.mjs"))
+        .arg(package)
+        .output()
+        .unwrap_or_else(|error| panic!("node: {error}"));
+    let (said, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains(r#"{"right":8,"wrong":0,"refused":0}"#), "{said}\n{log}");
+    assert_eq!(log.matches(": lowered to Scalar").count(), 8, "{log}");
 }

@@ -12,7 +12,7 @@ declare_rule! {
     /// ## What it checks
     /// With a device: the module's version is one that the device's Vulkan version takes.
     /// ## Why
-    /// Vulkan 1.1 takes SPIR-V 1.3, Vulkan 1.2 SPIR-V 1.5, Vulkan 1.3 SPIR-V 1.6.
+    /// Vulkan 1.1 takes SPIR-V 1.3, with VK_KHR_spirv_1_4 1.4, Vulkan 1.2 SPIR-V 1.5, Vulkan 1.3 SPIR-V 1.6.
     /// ## Example
     /// A module of SPIR-V 1.6 for a device with Vulkan 1.2.
     pub(crate) static VERSION = {
@@ -96,7 +96,8 @@ fn version(on: &On, out: &mut Sink) {
     let first = cx.module.globals.first().copied();
     let version = cx.module.header.version_pair();
     let api = on.device.profile.api_version;
-    let takes = [(1, 1, (1, 3)), (1, 2, (1, 5)), (1, 3, (1, 6))]
+    let of_1_1 = if on.device.profile.has_extension("VK_KHR_spirv_1_4") { (1, 4) } else { (1, 3) };
+    let takes = [(1, 1, of_1_1), (1, 2, (1, 5)), (1, 3, (1, 6))]
         .iter()
         .rev()
         .find(|(major, minor, _)| api.at_least(*major, *minor))
