@@ -23,10 +23,11 @@ die() {
   exit 1
 }
 
-# npm checks what it fetches against the registry's sums. Only the libraries are kept.
+# npm checks what it fetches against the registry's sums. ggml's libraries and libllama are kept.
 fetch() {
   local final=$COOP_CACHE/ggml work=$COOP_CACHE/.fetch-ggml.$$
-  if [ "$(cat "$final/STAMP" 2>/dev/null)" = "$package $version" ]; then return; fi
+  local stamp="$package $version: ggml, llama"
+  if [ "$(cat "$final/STAMP" 2>/dev/null)" = "$stamp" ]; then return; fi
   for name in npm tar; do
     command -v "$name" >/dev/null || die "$name is needed: ggml's libraries come from the npm registry"
   done
@@ -34,9 +35,10 @@ fetch() {
   rm -rf "$work"
   mkdir -p "$work/lib"
   (cd "$work" && npm pack --silent "$package@$version" >/dev/null && tar xzf ./*.tgz) || die "npm could not fetch the package"
-  find "$work/package" -name 'libggml*.so' -exec mv {} "$work/lib" \;
+  find "$work/package" \( -name 'libggml*.so' -o -name 'libllama.*.so' \) -exec mv {} "$work/lib" \;
   [ -e "$work/lib/libggml-vulkan.so" ] || die "the package has no libggml-vulkan.so"
-  echo "$package $version" >"$work/lib/STAMP"
+  compgen -G "$work/lib/libllama.*.so" >/dev/null || die "the package has no libllama.*.so"
+  echo "$stamp" >"$work/lib/STAMP"
   rm -rf "$final"
   mv "$work/lib" "$final"
   rm -rf "$work"
