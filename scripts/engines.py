@@ -96,7 +96,7 @@ class Ggml:
                 function.restype, function.argtypes = result, arguments
                 setattr(self, name.removeprefix("ggml_"), function)
         base.ggml_init.restype, base.ggml_init.argtypes = P, [InitParams]
-        self.init = base.ggml_init
+        self.init, self.base = base.ggml_init, base
         self.types = {}
         # Up to mxfp4: the table of names ends somewhere behind it.
         for number in range(40):
@@ -172,6 +172,17 @@ def stored(ggml, kind, floats, width):
     pointer = weights.buffer_info()[0] if weights else None
     ggml.quantize_chunk(number, address, out, 0, rows, width, pointer)
     return out.raw
+
+
+def restored(ggml, kind, data, count):
+    """The numbers that `stored` keeps."""
+    out = array.array("f", data if kind == "f32" else bytes(4 * count))
+    if kind != "f32":
+        name = {"f16": "ggml_fp16_to_fp32_row", "bf16": "ggml_bf16_to_fp32_row"}.get(kind)
+        function = getattr(ggml.base, name or f"dequantize_row_{ggml.type_name(ggml.types[kind]).decode()}")
+        function.restype, function.argtypes = None, [TEXT, P, I64]
+        function(data, out.buffer_info()[0], count)
+    return out
 
 
 def content(ggml, rng, kind, sizes, fill):

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # engines.sh: ggml's operations through VK_LAYER_COOPMAT_fallback, against ggml on the CPU.
 #
-#   engines.sh fetch               fetches ggml's libraries (npm, 24 MB) into $COOP_CACHE/ggml
+#   engines.sh fetch               fetches ggml's libraries and libllama (npm, 24 MB) into $COOP_CACHE/ggml
 #   engines.sh ncnn [new|debian12] fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py)
 #   engines.sh [--quick] [--only TEXT] [--json FILE] [--jobs N] [--without] [--mesa new|debian12]
 #                                  prints a table; --without has ggml without the layer beside it
+#   engines.sh llama [new|debian12] [the options above]
+#                                  likewise the tokens that llama.cpp generates with small models of random weights
 #
-# The libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them, unmodified; the harness is
-# scripts/engines.py. With COOP_DRIVER=system the machine's own driver runs them. Settings of the layer are environment variables:
+# The libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them, unmodified; the harnesses are
+# scripts/engines.py and scripts/llama-tokens.py. With COOP_DRIVER=system the machine's own driver runs them. Settings of the layer are environment variables:
 # COOPMAT_HIDE=VK_NV_cooperative_matrix2 engines.sh ...
 set -euo pipefail
 
@@ -65,7 +67,17 @@ if [ "${1:-}" = ncnn ]; then
   export PYTHONPATH=$COOP_CACHE/ncnn${PYTHONPATH:+:$PYTHONPATH}
   exec "$here/layer.sh" --mesa "${2:-debian12}" python3 "$here/ncnn-layers.py"
 fi
-without='' mesa=debian12 arguments=()
+harness=engines.py without='' mesa=debian12 arguments=()
+if [ "${1:-}" = llama ]; then
+  harness=llama-tokens.py
+  shift
+  case ${1:-} in
+    new | debian12)
+      mesa=$1
+      shift
+      ;;
+  esac
+fi
 while [ $# -gt 0 ]; do
   case $1 in
     --without) without=1 ;;
@@ -96,4 +108,4 @@ else
   plain="$here/drivers.sh run --mesa $mesa"
 fi
 if [ -n "$without" ]; then columns+=("without=$plain"); fi
-exec python3 "$here/engines.py" table "$COOP_CACHE/ggml" "${arguments[@]}" "${columns[@]}"
+exec python3 "$here/$harness" table "$COOP_CACHE/ggml" "${arguments[@]}" "${columns[@]}"

@@ -8,13 +8,14 @@
 
 The columns, the options and the verdicts are those of engines.py. LIBRARIES has libllama beside ggml's libraries. Python 3 alone.
 
-A case is a model, which is written as a GGUF file, and a way of computing attention. The CPU reads a prompt and then generates
-tokens, each time the likeliest. Vulkan reads the same prompt and the CPU's tokens, so that every step is compared after the same
-text: where all of its likeliest tokens are the CPU's, it generates the same text by itself.
+A case is a model, which is written as a GGUF file, and a way of computing attention. The reference is the CPU with the same weights
+in single precision, so that its own rounding is none: it reads a prompt and then generates tokens, each time the likeliest. Vulkan
+reads the same prompt and the reference's tokens, so that every step is compared behind the same text; where its likeliest tokens
+are all the same, it generates the same text by itself. So does the CPU with the model as it is, and its figures are said too.
 
-A case is right if the normalized mean square error of all logits is within the bound and each token is the CPU's. Where two tokens
-are as good as each other, rounding decides: a step whose two best logits on the CPU are closer than the bound lets them move
-is close, and may have any token as near to the best. How many steps are close is said.
+A case is right if the normalized mean square error of all logits is within the bound and each token is the reference's. Where two
+tokens are almost as good as each other, rounding decides: a step whose two best logits differ by less than the bound lets them
+move is close, and may have any token that is as near to the best. How many steps are close is said.
 """
 
 import array
@@ -30,7 +31,7 @@ import time
 sys.dont_write_bytecode = True
 
 import engines  # noqa: E402
-from engines import FLOAT, INT, P, SIZE, TEXT  # noqa: E402
+from engines import FLOAT, INT, PROGRAM, P, SIZE, TEXT  # noqa: E402
 
 # ---------------------------------------------------------------------------- llama.cpp's C API
 
@@ -126,7 +127,7 @@ class Llama:
         }
         for what, (got, wanted) in found.items():
             if got != wanted:
-                sys.exit(f"{engines.PROGRAM}: another libllama than this is made for: {what}: {got}, not {wanted}")
+                sys.exit(f"{PROGRAM}: another libllama than this is made for: {what}: {got}, not {wanted}")
 
 
 # ---------------------------------------------------------------------------- models
@@ -165,23 +166,30 @@ def write_gguf(path, values, tensors):
             file.write(data + bytes(-len(data) % alignment))
 
 
-def write_model(ggml, path, case):
-    """A model of the architecture "llama" with random weights.
+def write_model(ggml, path, exact, case):
+    """A model of the architecture "llama" with random weights, and the same weights in single precision; returns a prompt.
 
-    Matrices have the gain 1 unless said. Which experts a token goes to must not hang on rounding, or one wrong bit would be another
-    model: the first elements of a token's embedding are large and choose its experts, and no layer writes them.
+    Matrices have the gain 1 unless said. A few tokens are likelier than the others, which makes clear winners. Which experts a token
+    goes to must not hang on rounding, or one wrong bit would be another model: the first elements of a token's embedding are large
+    and choose its experts, and no layer writes them.
     """
-    rng = random.Random(engines.name_of(case))
     heads, keys, experts = EMBEDDING // HEAD, case["kv"], case.get("experts", 0)
-    tensors = []
+    rng = random.Random(f"{case['op']} {keys}")
+    tensors, singles = [], []
 
     def add(name, sizes, floats, kind=case["type"]):
-        tensors.append((name + ".weight", sizes, ggml.types[kind], engines.stored(ggml, kind, floats, sizes[0])))
+        data = engines.stored(ggml, kind, floats, sizes[0])
+        tensors.append((name + ".weight", sizes, ggml.types[kind], data))
+        single = engines.restored(ggml, kind, data, len(floats)).tobytes()
+        singles.append((name + ".weight", sizes, ggml.types["f32"], single))
 
-    def matrix(name, *sizes, gain=1.0, writes=False):
-        """`writes`: its results are added to the embedding."""
+    def matrix(name, *sizes, gain=1.0, writes=False, likely=()):
+        """`writes`: its results are added to the embedding. `likely` are rows of a larger gain."""
         scale = gain * math.sqrt(3 / sizes[0])
         floats = array.array("f", (rng.uniform(-scale, scale) for _ in range(math.prod(sizes))))
+        for row in likely:
+            for index in range(row * sizes[0], (row + 1) * sizes[0]):
+                floats[index] *= 3
         if writes:
             width, rows = sizes[0], sizes[1]
             for start in range(0, len(floats), width * rows):
@@ -213,7 +221,7 @@ def write_model(ggml, path, case):
         matrix(block + "ffn_up" + suffix, EMBEDDING, FEED_FORWARD, *more)
         matrix(block + "ffn_down" + suffix, FEED_FORWARD, EMBEDDING, *more, writes=True)
     norm("output_norm")
-    matrix("output", EMBEDDING, VOCABULARY)
+    matrix("output", EMBEDDING, VOCABULARY, likely=range(0, VOCABULARY, 16))
     values = {
         "general.architecture": "llama",
         "general.name": engines.name_of(case),
@@ -231,6 +239,7 @@ def write_model(ggml, path, case):
     if experts:
         values |= {"llama.expert_count": experts, "llama.expert_used_count": case["used"]}
     write_gguf(path, values, tensors)
+    write_gguf(exact, values, singles)
     return [rng.randrange(VOCABULARY) for _ in range(sum(PROMPT))]
 
 
@@ -312,47 +321,53 @@ def likeliest(logits):
     return max(range(len(logits)), key=logits.__getitem__)
 
 
-# Of ggml for one operation; a model's logits keep within it too, with matrices of unit gain.
+# Of ggml for one operation; the logits of a model keep within it too, since its matrices have gains near 1.
 BOUND = engines.BOUND
 
 
 def compare(wanted, got, tokens, others):
-    """The verdict on logits and on the steps' tokens."""
+    """The error of logits, how many tokens are equal, how many steps are close, and the steps that are wrong."""
     error = engines.error_of([x for row in got for x in row], [x for row in wanted for x in row])
-    close, equal, bad = 0, 0, []
+    equal, close, bad = 0, 0, []
     for step, (token, other) in enumerate(zip(tokens, others)):
         row = wanted[sum(PROMPT) - 1 + step]
         # Each of two logits may move by the error that the bound allows.
         reach = 2 * math.sqrt(BOUND * sum(x * x for x in row) / len(row))
-        best, second = sorted(row)[: -3 : -1]
+        best, second = sorted(row)[:-3:-1]
         close += best - second < reach
         equal += token == other
         if row[other] < best - reach:
             bad.append(step)
-    verdict = "right" if error <= BOUND and not bad else "wrong"
-    said = f"{equal} of {GENERATED} tokens equal, {close} close"
-    if bad:
-        said += f", step {bad[0]} has token {others[bad[0]]} for {tokens[bad[0]]}"
-    return {"verdict": verdict, "error": error, "said": said, "tokens": others, "wanted": tokens}
+    return error, equal, close, bad
 
 
 def run_case(ggml, llama, vulkan, case):
-    handle, path = tempfile.mkstemp(prefix="llama-tokens-", suffix=".gguf")
-    os.close(handle)
-    try:
-        prompt = write_model(ggml, path, case)
-        model = Model(llama, path, None, case, ggml.types)
-        wanted, tokens = model.generate(prompt)
-        model.free()
-        print(f"the CPU's tokens: {tokens}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="llama-tokens-") as folder:
+        path, exact = os.path.join(folder, "model.gguf"), os.path.join(folder, "exact.gguf")
+        prompt = write_model(ggml, path, exact, case)
+
+        def generate(path, device, case, given=None):
+            model = Model(llama, path, device, case, ggml.types)
+            result = model.generate(prompt, given)
+            model.free()
+            return result
+
+        wanted, tokens = generate(exact, None, {"attention": "plain", "cache": "f32"})
+        print(f"{PROGRAM}: tokens {tokens}", file=sys.stderr, flush=True)
+        got, others = generate(path, None, case, tokens)
+        own, own_equal, *_ = compare(wanted, got, tokens, others)
         start = time.monotonic()
-        model = Model(llama, path, vulkan, case, ggml.types)
-        got, others = model.generate(prompt, tokens)
+        got, others = generate(path, vulkan, case, tokens)
         took = time.monotonic() - start
-        model.free()
-        return compare(wanted, got, tokens, others) | {"seconds": took}
-    finally:
-        os.unlink(path)
+    error, equal, close, bad = compare(wanted, got, tokens, others)
+    said = f"{equal} of {GENERATED} tokens equal"
+    if close:
+        said += f", {close} close"
+    if bad:
+        said += f", step {bad[0]} has token {others[bad[0]]} for {tokens[bad[0]]}"
+    said += f"; CPU {own:.1e}, {own_equal} equal"
+    verdict = "right" if error <= BOUND and not bad else "wrong"
+    return {"verdict": verdict, "error": error, "seconds": took, "said": said, "tokens": others, "wanted": tokens}
 
 
 def worker(folder):
