@@ -1,6 +1,6 @@
 //! The device that pipelines are made for.
 
-use crate::hash::Hasher;
+use crate::hash;
 use crate::{Feature, Profile, ProfileError, Promise, promise};
 use coop_device::Limits;
 use std::sync::{Arc, OnceLock};
@@ -46,11 +46,7 @@ impl Device {
 
     /// Returns a hash of all that the device has: part of [`Prepared::pipeline_key`](crate::Prepared::pipeline_key).
     pub fn hash(&self) -> [u8; 32] {
-        *self.hash.get_or_init(|| {
-            let mut hasher = Hasher::new();
-            hasher.add(self.profile.to_json().as_bytes());
-            hasher.finish()
-        })
+        *self.hash.get_or_init(|| hash::hash(&[self.profile.to_json().as_bytes()]))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Profile> {

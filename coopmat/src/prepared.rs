@@ -1,6 +1,6 @@
 //! A module that was read once.
 
-use crate::hash::{self, Hasher};
+use crate::hash;
 use crate::{Device, Outcome, PipelineOptions, Specialization, lowering};
 use coop_ir::constant::{Constants, SpecValue};
 use coop_ir::decorate::Decorations;
@@ -90,10 +90,8 @@ impl Prepared {
     /// Returns a collision-resistant hash of the module's words.
     pub fn hash(&self) -> [u8; 32] {
         *self.hash.get_or_init(|| {
-            let mut hasher = Hasher::new();
             // A module that is read and not changed is written as the same words.
-            binary::write_words(&self.module).iter().for_each(|word| hasher.add(&word.to_le_bytes()));
-            hasher.finish()
+            hash::hash_words(&binary::write_words(&self.module))
         })
     }
 
