@@ -132,6 +132,7 @@ class Llama:
 
 # ---------------------------------------------------------------------------- models
 
+# The vocabulary is a multiple of nothing.
 EMBEDDING, HEAD, LAYERS, VOCABULARY, CONTEXT = 256, 64, 2, 317, 256
 FEED_FORWARD = 512
 # Of a prompt that is read in two parts, so that the second has a past.
@@ -278,7 +279,8 @@ class Model:
         assert (*shape, tokens) == (LAYERS, EMBEDDING, VOCABULARY), (shape, tokens)
         params = llama.context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = CONTEXT, 64, 64
-        params.n_threads = params.n_threads_batch = 2
+        # More would wait for each other longer than they work.
+        params.n_threads = params.n_threads_batch = 1
         params.flash_attn_type = 1 if case["attention"] == "flash" else 0
         params.offload_kqv = params.op_offload = device is not None
         if "cache" in case:
