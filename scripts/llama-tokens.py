@@ -91,7 +91,9 @@ class Llama:
     """libllama's functions, by their names without `llama_`."""
 
     def __init__(self, folder):
-        name = next(n for n in sorted(os.listdir(folder)) if n.startswith("libllama.") and n.endswith(".so"))
+        name = next((n for n in sorted(os.listdir(folder)) if n.startswith("libllama.") and n.endswith(".so")), None)
+        if not name:
+            sys.exit(f"{PROGRAM}: no libllama in {folder}: run scripts/engines.sh fetch")
         library = ctypes.CDLL(os.path.join(folder, name), ctypes.RTLD_GLOBAL)
         for name, (result, arguments) in FUNCTIONS.items():
             function = getattr(library, name)
