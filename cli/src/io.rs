@@ -110,6 +110,9 @@ pub fn parse(name: String, bytes: Vec<u8>) -> Result<Loaded, FileError> {
             Err(e) => fail(e.to_string()),
         };
     }
+    if let Some(kind) = other_format(&bytes) {
+        return fail(kind.to_owned());
+    }
     match assembly(&bytes) {
         Some(source) => match text::parse(source) {
             Ok(module) => Ok(Loaded { name, bytes, format: Format::Text, module }),
@@ -119,6 +122,43 @@ pub fn parse(name: String, bytes: Vec<u8>) -> Result<Loaded, FileError> {
             let first: Vec<String> = bytes.iter().take(4).map(|b| format!("{b:02x}")).collect();
             fail(format!("neither SPIR-V words nor assembly text: the file begins with {}", first.join(" ")))
         }
+    }
+}
+
+/// Says what bytes are that look like a known format other than SPIR-V.
+fn other_format(bytes: &[u8]) -> Option<&'static str> {
+    const MAGIC: [(&[u8], &str); 7] = [
+        (b"\x7fELF", "an ELF file, not a SPIR-V module"),
+        (b"BC\xc0\xde", "LLVM bitcode, not a SPIR-V module: llvm-spirv makes one of it"),
+        (b"DXBC", "a DirectX shader, not a SPIR-V module: dxc makes one with -spirv"),
+        (b"\x1f\x8b", "a file compressed by gzip, not a SPIR-V module"),
+        (b"PK\x03\x04", "a ZIP archive, not a SPIR-V module"),
+        (b"\x28\xb5\x2f\xfd", "a file compressed by zstd, not a SPIR-V module"),
+        (b"!<arch>", "an archive of object files, not a SPIR-V module"),
+    ];
+    if let Some((_, kind)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        return Some(kind);
+    }
+    // Marks of languages at the beginning of a line, which assembly has nowhere.
+    const GLSL: [&str; 3] = ["#version", "#extension GL_", "layout("];
+    const HLSL: [&str; 3] = ["[numthreads(", "cbuffer ", "RWStructuredBuffer<"];
+    const WGSL: [&str; 4] = ["@compute", "@group(", "enable f16", "@vertex"];
+    let text = assembly(bytes)?;
+    let begins = |marks: &[&str]| text.lines().take(200).any(|l| marks.iter().any(|m| l.trim_start().starts_with(m)));
+    if begins(&GLSL) {
+        Some(
+            "GLSL, not a SPIR-V module: coopcheck compiles files whose names end with a stage, such as .comp; `glslang -gVS` makes a module",
+        )
+    } else if begins(&HLSL) {
+        Some(
+            "HLSL, not a SPIR-V module: coopcheck compiles files whose names end with .hlsl; `dxc -spirv -fspv-debug=vulkan-with-source` makes a module",
+        )
+    } else if begins(&WGSL) {
+        Some("WGSL, not a SPIR-V module: `naga shader.wgsl shader.spv` makes one")
+    } else if ["// ", "/*", "#include"].iter().any(|m| text.trim_start().starts_with(m)) {
+        Some("source text, not a SPIR-V module: assembly has comments that begin with ;")
+    } else {
+        None
     }
 }
 
@@ -219,8 +259,13 @@ mod tests {
     fn what_is_not_a_module_says_so() {
         assert_eq!(message(b""), "x: the file is empty");
         assert_eq!(message(&[0; 64]), "x: neither SPIR-V words nor assembly text: the file begins with 00 00 00 00");
-        assert_eq!(message(b"#version 450\n"), "x:1:1: expected an opcode or a result, found `#version`");
-        assert_eq!(message(b"\x7fELF"), "x: neither SPIR-V words nor assembly text: the file begins with 7f 45 4c 46");
+        assert!(message(b"#version 450\n").starts_with("x: GLSL, not a SPIR-V module: "));
+        assert!(message(b"// a kernel\n[numthreads(8, 1, 1)]\n").starts_with("x: HLSL, "));
+        assert!(message(b"@group(0) @binding(0)\n").starts_with("x: WGSL, "));
+        assert!(message(b"// text\n").starts_with("x: source text, "));
+        assert_eq!(message(b"; text\nvoid"), "x:2:1: expected an opcode or a result, found `void`");
+        assert_eq!(message(b"\x7fELF"), "x: an ELF file, not a SPIR-V module");
+        assert_eq!(message(b"\x7fLLF"), "x: neither SPIR-V words nor assembly text: the file begins with 7f 4c 4c 46");
         assert_eq!(message(&[3, 2, 0x23, 7]), "x: word 1: the header has 5 words; the file has 1");
     }
 

@@ -98,6 +98,7 @@ impl<'a> Places<'a> {
                     "part": part,
                     "operand": operand,
                     "text": text,
+                    "source": self.in_source(*at),
                 })
             })
             .collect();
@@ -111,7 +112,7 @@ impl<'a> Places<'a> {
             "function": self.function(p.at),
             "labels": labels,
             "help": p.help,
-            "source": self.source(p.at),
+            "source": self.in_source(p.at),
         })
     }
 

@@ -216,7 +216,7 @@ fn what_can_not_be_read() {
     cli_snapshot("bad-truncated", &[&file("truncated.spv", &kernel[..kernel.len() / 2 / 4 * 4])]);
     cli_snapshot("bad-size", &[&file("size.spv", &kernel[..kernel.len() - 1])]);
     cli_snapshot("bad-length", &[&file("length.spv", &no_length)]);
-    cli_snapshot("bad-text", &[&file("source.comp", b"#version 450\nvoid main() {}\n")]);
+    cli_snapshot("bad-text", &[&file("source.txt", b"#version 450\nvoid main() {}\n")]);
     let undefined =
         b"%void = OpTypeVoid\n%f = OpTypeFunction %void\n%main = OpFunction %void None %g\n%entry = OpLabel\n\
                       OpReturn\nOpFunctionEnd\n";
@@ -351,7 +351,7 @@ fn many_files_in_order() {
     assert_eq!(reported, given);
 }
 
-/// Modules with debug information also show the line of the shader; here the factors are exchanged.
+/// Modules with debug information show the lines of the shader; here the factors are exchanged.
 #[test]
 fn the_line_in_the_shader() {
     for (kernel, name) in [("gemm_simple.debug", "shader-debug-info"), ("gemm_simple.line", "shader-lines")] {
@@ -369,6 +369,63 @@ fn the_line_in_the_shader() {
             name,
             &format!("{text}{source}\n"),
         );
+    }
+}
+
+/// A shader's source is input too: findings are in it, in every format, and each takes at most 15 lines.
+#[test]
+fn sources_are_compiled() {
+    const SHADER: &str = "testdata/cli/divergent.comp";
+    if Command::new("glslang").arg("--version").output().is_err() {
+        let missing = "no glslang: run scripts/drivers.sh first";
+        assert!(std::env::var_os("COOP_REQUIRE_TOOLS").is_none(), "{missing}");
+        let _ = writeln!(std::io::stderr(), "SKIPPED, {missing}");
+        return;
+    }
+    cli_snapshot("source", &[SHADER]);
+    cli_snapshot("source-far", &[SHADER, "--", "-DFAR"]);
+    cli_snapshot("source-verbose", &["-v", SHADER]);
+    cli_snapshot("source-short", &["--format", "short", SHADER]);
+    cli_snapshot("source-github", &["--format", "github", SHADER, K]);
+    cli_snapshot("source-json", &["--format", "json", SHADER]);
+    cli_snapshot("source-allowed", &["--deny", "warnings", "testdata/cli/allowed.comp"]);
+    cli_snapshot("source-compiler-error", &[SHADER, "--", "-DroundS=1", "-Dfactors=1"]);
+    for arguments in [&[SHADER][..], &[SHADER, "--", "-DFAR"]] {
+        let out = coopcheck(arguments, b"");
+        let drawn = out.lines().skip_while(|l| !l.starts_with("warning[")).take_while(|l| !l.starts_with("--- "));
+        let drawn: Vec<&str> = drawn.filter(|l| !l.trim().is_empty() || l.contains('│')).collect();
+        assert!((8..=15).contains(&drawn.len()), "{out}");
+        if arguments == [SHADER] {
+            let readme = std::fs::read_to_string(root().join("README.md")).expect("readable");
+            let missing = drawn.iter().find(|line| !readme.contains(&format!("    {line}\n")));
+            assert_eq!(missing, None, "README.md shows other output");
+        }
+    }
+}
+
+/// Without its compiler a source is an error that names what is missing; nothing is left behind.
+#[test]
+fn sources_need_a_compiler() {
+    const SHADER: &str = "testdata/cli/divergent.comp";
+    cli_snapshot("source-no-compiler", &["--compiler", "no-such-compiler", SHADER]);
+    cli_snapshot("source-missing", &["testdata/cli/no-such-shader.comp"]);
+}
+
+/// A module without debug information says once how findings come to be shown in the source.
+#[test]
+fn debug_information_is_asked_for() {
+    let bytes = std::fs::read(root().join("testdata/kernels/gemm_simple.spv")).expect("readable");
+    let mut module = coop_ir::binary::read(&bytes).expect("a module");
+    let is_muladd = |r: &coop_ir::InstRef| module.inst(*r).op == coop_ir::Op::CooperativeMatrixMulAddKHR;
+    let muladd = module.all().find(is_muladd).expect("it multiplies");
+    module.inst_mut(muladd).operands.swap(0, 1);
+    let path = scratch().join("no-debug-information.spv");
+    std::fs::write(&path, coop_ir::binary::write(&module)).expect("writable");
+    let path = path.to_str().expect("UTF-8");
+    let out = coopcheck(&[path, path], b"");
+    assert_eq!(out.matches("and 1 more have no debug information; with `glslang -gVS`").count(), 1, "{out}");
+    for quiet in [&["-q", path][..], &["--format", "short", path]] {
+        assert!(!coopcheck(quiet, b"").contains("debug information"), "{quiet:?}");
     }
 }
 

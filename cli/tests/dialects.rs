@@ -152,7 +152,7 @@ fn the_joint_matrices_of_old_are_refused_with_advice() {
     let mut old = module("intel-elements");
     let word = Globals::new(&old).u32(&mut old, 8);
     let id = old.fresh_id();
-    let r = old.add(Inst::new(Op(6119), None, Some(id), [Operand::Id(word); 4]));
+    let r = old.add(Inst::new(Op::TypeJointMatrixINTEL, None, Some(id), [Operand::Id(word); 6]));
     old.globals.push(r);
     let refusal = lowered(&old, Target::Scalar, &|_| {}).expect_err("refused");
     assert_eq!(refusal.rule, "refused-dialect");

@@ -59,8 +59,8 @@ pub struct Pass {
     pub summary: &'static str,
     /// The targets that it is run for.
     pub targets: &'static [Target],
-    /// Opcodes that no module has after it.
-    pub leaves_no: &'static [Op],
+    /// Returns true for opcodes that no module has after it.
+    pub removes: fn(Op) -> bool,
     run: fn(&mut Module, &mut PassCx<'_>) -> Result<(), Refusal>,
 }
 
@@ -70,14 +70,14 @@ pub static PASSES: &[Pass] = &[
         name: "entry",
         summary: "keep the entry point that is lowered for, where the options name one",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: entry::run,
     },
     Pass {
         name: "captures",
         summary: "pass by value what per-element operations pass by value to functions that take a pointer",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: |m, _| {
             coop_ir::captures::take_as_passed(m);
             Ok(())
@@ -87,140 +87,140 @@ pub static PASSES: &[Pass] = &[
         name: "input-blocks",
         summary: "replace blocks of built-in variables by a variable for each member",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: input_blocks::run,
     },
     Pass {
         name: "capabilities",
         summary: "declare the capabilities that declared ones imply",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: capabilities::run,
     },
     Pass {
         name: "decorations",
         summary: "replace decoration groups, and drop decorations that do not hold for parts of a matrix",
         targets: Target::ALL,
-        leaves_no: &[Op::GroupDecorate, Op::GroupMemberDecorate],
+        removes: |op| op == Op::GroupDecorate || op == Op::GroupMemberDecorate,
         run: decorations::run,
     },
     Pass {
         name: "specialize",
         summary: "replace the constants that matrices depend on by their values",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: specialize::run,
     },
     Pass {
         name: "fold",
         summary: "fold constants and branches on them, and remove unreachable code",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: fold::run,
     },
     Pass {
         name: "private",
         summary: "promote private memory of OpenCL kernels to values, whatever pointers access it",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: private::run,
     },
     Pass {
         name: "vulkan",
         summary: "turn OpenCL kernels into Vulkan compute shaders, if requested",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: vulkan::run,
     },
     Pass {
         name: "inline",
         summary: "inline functions that take or return matrices, tensor layouts or views",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: inline::run,
     },
     Pass {
         name: "kernel",
         summary: "access the matrices of OpenCL kernels through pointers to their component type",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: kernel::run,
     },
     Pass {
         name: "dialect",
         summary: "rewrite other dialects into KHR and NV2 instructions",
         targets: Target::ALL,
-        leaves_no: dialect::REMOVED,
+        removes: |op| op.is_nv_matrix_instruction() || op.is_intel_matrix_instruction() || op.is_qcom_conversion(),
         run: dialect::run,
     },
     Pass {
         name: "visibility",
         summary: "make shared memory visible by barriers instead of by each access",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: visibility::run,
     },
     Pass {
         name: "tensor",
         summary: "rebuild the layout and the view of each tensor load and store in front of it, from plain numbers",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: tensor::run,
     },
     Pass {
         name: "emulate",
         summary: "emulate subgroups of a size that the device does not support, if lanes come from the local invocation index",
         targets: &[Target::Scalar],
-        leaves_no: &[],
+        removes: |_| false,
         run: emulate::run,
     },
     Pass {
         name: "scalar",
         summary: "replace cooperative matrices by arrays of the elements that each invocation owns",
         targets: &[Target::Scalar],
-        leaves_no: to_scalar::REMOVED,
+        removes: Op::is_matrix_instruction,
         run: to_scalar::run,
     },
     Pass {
         name: "tiles",
         summary: "replace cooperative matrices by arrays of matrices that the device supports",
         targets: &[Target::Khr],
-        leaves_no: to_tiles::REMOVED,
+        removes: Op::is_extended_matrix_instruction,
         run: to_tiles::run,
     },
     Pass {
         name: "tiles-ext",
         summary: "as tiles, and keep the instructions of SPV_EXT_cooperative_matrix_maintenance1 that the device supports",
         targets: &[Target::Ext],
-        leaves_no: to_tiles::REMOVED_ALWAYS,
+        removes: |op| op.is_tensor_access() || op == Op::CooperativeMatrixTransposeNV,
         run: to_tiles::run,
     },
     Pass {
         name: "pointers",
         summary: "inline generated functions that receive pointers which can't be passed",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: inline::given_pointers,
     },
     Pass {
         name: "bfloat16",
         summary: "replace bfloat16 by 16-bit integers and arithmetic on them if the device lacks the type",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: bfloat16::run,
     },
     Pass {
         name: "cleanup",
         summary: "remove unused capabilities, extensions, types and constants",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: cleanup::run,
     },
     Pass {
         name: "non-uniform",
         summary: "decorate pointers into bindings that the input chooses with a NonUniform index",
         targets: Target::ALL,
-        leaves_no: &[],
+        removes: |_| false,
         run: decorations::keep_non_uniform,
     },
 ];
@@ -228,9 +228,6 @@ pub static PASSES: &[Pass] = &[
 /// The passes for modules without matrices, which have types that a device lacks.
 const OF_TYPES: [&str; 8] =
     ["entry", "captures", "input-blocks", "capabilities", "decorations", "bfloat16", "cleanup", "non-uniform"];
-
-/// `OpTypeJointMatrixINTEL`.
-const LEGACY_JOINT_MATRIX: u16 = 6119;
 
 /// The types that make a module one to lower.
 const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
@@ -254,7 +251,7 @@ pub fn lower_with(
 type After<'a> = Option<&'a mut dyn FnMut(&str, &Module)>;
 
 fn lower_watched(module: &Module, options: &Options<'_>, after: After<'_>) -> Result<Lowered, Error> {
-    let legacy = |r: &InstRef| module.inst(*r).op.0 == LEGACY_JOINT_MATRIX;
+    let legacy = |r: &InstRef| module.inst(*r).op == Op::TypeJointMatrixINTEL;
     if let Some(r) = module.globals.iter().copied().find(legacy) {
         let why = "OpTypeJointMatrixINTEL is what SPV_INTEL_joint_matrix had before it was built on SPV_KHR_cooperative_matrix";
         let remedy = "compile again with a compiler that emits OpTypeCooperativeMatrixKHR (oneAPI 2025 or later)";
@@ -442,7 +439,7 @@ fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
 
 fn check(module: &Module, pass: &Pass, verify: bool) -> Result<(), Error> {
     let bug = |message: String| Error::Bug { pass: pass.name, message };
-    if let Some(r) = module.all().find(|r| pass.leaves_no.contains(&module.inst(*r).op)) {
+    if let Some(r) = module.all().find(|r| (pass.removes)(module.inst(*r).op)) {
         let inst = module.inst(r);
         if inst.opaque {
             let why = format!("{} has operands beyond its grammar", inst.op);

@@ -82,6 +82,14 @@ impl Report {
         self.findings.iter().filter(move |f| f.level == Level::Error && f.rule.id != alignment)
     }
 
+    /// Keeps the findings for which `keep` returns true. The highest level follows, but where more was found than is kept.
+    pub fn retain(&mut self, keep: impl FnMut(&Finding) -> bool) {
+        self.findings.retain(keep);
+        if self.omitted.is_empty() {
+            self.worst = self.findings.iter().map(|f| f.level).max();
+        }
+    }
+
     /// Returns the number of kept findings of this level.
     pub fn count(&self, level: Level) -> usize {
         self.findings.iter().filter(|f| f.level == level).count()

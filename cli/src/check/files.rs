@@ -1,12 +1,15 @@
 //! Checks files, several at a time, and reports them in order.
 
+use super::compile::{Compiler, Language};
 use super::run::Dynamic;
-use super::{Cli, Format, sarif};
+use super::{Cli, Format, allow, sarif};
 use crate::io::Loaded;
 use crate::render::{Problem, Renderer};
 use crate::{Status, io, json, render};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::source::SourceMap;
+use coop_ir::spv::Capability;
 use coop_validate::{Level, Options, Report, TargetEnv};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -25,6 +28,8 @@ struct Outcome {
     errors: usize,
     warnings: usize,
     notes: usize,
+    /// The file, if its findings could be shown in the shader's source but for missing debug information.
+    unlocated: Option<String>,
 }
 
 /// Checks the files of a command line.
@@ -37,12 +42,15 @@ pub(super) fn check(cli: &Cli, options: &Options, dynamic: Option<&Dynamic>) -> 
         quiet: cli.style.quiet,
         single: cli.files.len() == 1,
     };
+    let compiler = Compiler { program: cli.compiler.clone(), arguments: cli.compiler_arguments.clone() };
+    let inputs = Inputs { options, dynamic, compiler };
     let mut total = Outcome::empty();
+    let mut unlocated = Vec::new();
     let mut parts = Vec::new();
     let mut progress = Progress::new(cli.files.len(), cli.style.quiet == 0);
     in_order(
         &cli.files,
-        |path| check_file(path, options, dynamic, &style),
+        |path| check_file(path, &inputs, &style),
         |outcome| {
             progress.clear();
             io::print(&outcome.text);
@@ -54,6 +62,7 @@ pub(super) fn check(cli: &Cli, options: &Options, dynamic: Option<&Dynamic>) -> 
             total.warnings += outcome.warnings;
             total.notes += outcome.notes;
             parts.push(outcome.sarif);
+            unlocated.extend(outcome.unlocated);
             progress.step();
         },
     );
@@ -61,9 +70,12 @@ pub(super) fn check(cli: &Cli, options: &Options, dynamic: Option<&Dynamic>) -> 
     if cli.format == Format::Sarif {
         io::print(&sarif::document(parts, total.status.code()));
     }
+    if let Some(note) = unlocated_note(&unlocated).filter(|_| cli.style.quiet == 0) {
+        io::error(&note);
+    }
     let found = total.errors + total.warnings + total.notes > 0;
     if cli.format == Format::Human && cli.style.quiet == 0 && (found || cli.style.verbose > 0) {
-        io::error(&summary(&total, cli.files.len()));
+        io::error(&summary(&total, cli.files.len(), cli.style.verbose > 0));
     }
     total.status
 }
@@ -103,6 +115,23 @@ impl Progress {
     }
 }
 
+/// Returns the line that says how findings come to be shown in the source of shaders.
+fn unlocated_note(names: &[String]) -> Option<String> {
+    let (first, more) = names.split_first()?;
+    let have = if more.is_empty() { format!("{first} has") } else { format!("{first} and {} more have", more.len()) };
+    Some(format!(
+        "note: {have} no debug information; with `glslang -gVS` (`dxc -fspv-debug=vulkan-with-source`, `slangc -g2`) findings \
+         are shown in the shader's source"
+    ))
+}
+
+/// The options, the run and the compiler for all files of a command line.
+struct Inputs<'a> {
+    options: &'a Options,
+    dynamic: Option<&'a Dynamic>,
+    compiler: Compiler,
+}
+
 /// The style of the output.
 struct Style {
     format: Format,
@@ -123,7 +152,18 @@ impl Outcome {
             errors: 0,
             warnings: 0,
             notes: 0,
+            unlocated: None,
         }
+    }
+
+    /// Returns the outcome for a file that holds no module.
+    fn unreadable(name: &str, why: &str, messages: String, style: &Style) -> Outcome {
+        let text = match style.format {
+            Format::Json => format!("{}\n", json::unreadable(name, why)),
+            Format::Human | Format::Short | Format::Github | Format::Sarif => String::new(),
+        };
+        let sarif = sarif::Part::unreadable(name, why);
+        Outcome { sarif, status: Status::BadInput, text, messages, ..Outcome::empty() }
     }
 }
 
@@ -165,8 +205,9 @@ fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync, mut ta
     });
 }
 
-fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: &Style) -> Outcome {
-    let loaded = match load(path, options, dynamic) {
+fn check_file(path: &Path, inputs: &Inputs<'_>, style: &Style) -> Outcome {
+    let &Inputs { options, dynamic, .. } = inputs;
+    let loaded = match load(path, inputs) {
         Ok(None) => return without_matrices(path, style),
         Ok(Some(mut loaded)) => {
             // Words are shown as disassembly, only text as it was written.
@@ -176,30 +217,15 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
             loaded
         }
         Err(e) => {
-            let text = match style.format {
-                Format::Json => format!("{}\n", json::unreadable(&io::display_name(path), &e.message)),
-                Format::Human | Format::Short | Format::Sarif => String::new(),
-            };
-            let sarif = sarif::Part::unreadable(&io::display_name(path), &e.message);
-            return Outcome {
-                sarif,
-                status: Status::BadInput,
-                text,
-                messages: format!("error: {e}\n"),
-                ..Outcome::empty()
-            };
+            let name = io::display_name(path);
+            return Outcome::unreadable(&name, &e.message, format!("error: {e}\n"), style);
         }
     };
     let cfgs = match io::well_formed(&loaded) {
         Ok(cfgs) => cfgs,
         Err(errors) => {
-            let text = match style.format {
-                Format::Json => format!("{}\n", json::unreadable(&loaded.name, &errors[0].message)),
-                Format::Human | Format::Short | Format::Sarif => String::new(),
-            };
             let messages = errors.iter().map(|e| format!("error: {e}\n")).collect();
-            let sarif = sarif::Part::unreadable(&loaded.name, &errors[0].message);
-            return Outcome { sarif, status: Status::BadInput, text, messages, ..Outcome::empty() };
+            return Outcome::unreadable(&loaded.name, &errors[0].message, messages, style);
         }
     };
     let mut messages = String::new();
@@ -213,6 +239,13 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
         return Outcome { status: Status::BadInput, messages, ..Outcome::empty() };
     }
     let mut report = coop_validate::check_with(&loaded.module, &cfgs, options);
+    // The source is read where it matters.
+    if !report.findings.is_empty() || style.verbose > 0 {
+        let ineffective = allow::apply(&loaded.module, &mut report);
+        if style.quiet == 0 {
+            messages.extend(ineffective.iter().map(|message| format!("note: {message}\n")));
+        }
+    }
     if style.verbose > 0 {
         messages.push_str(&facts(&loaded, &report, options));
     }
@@ -236,20 +269,7 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
     if ran.iter().any(|p| p.level == Level::Error) {
         status = status.max(Status::Findings);
     }
-    match style.quiet {
-        0 => {}
-        1 => {
-            report.findings.retain(|f| f.level == Level::Error);
-            ran.retain(|p| p.level == Level::Error);
-        }
-        _ => {
-            report.findings.clear();
-            ran.clear();
-        }
-    }
-    if style.quiet > 0 {
-        report.omitted.clear();
-    }
+    leave_out(&mut report, &mut ran, style);
     let sarif = match style.format {
         Format::Sarif => {
             let found = report.findings.iter().map(|f| (Problem::from(f), f.deviation.map(|d| d.words)));
@@ -258,11 +278,33 @@ fn check_file(path: &Path, options: &Options, dynamic: Option<&Dynamic>, style: 
         _ => sarif::Part::default(),
     };
     let text = text(&loaded, &report, &ran, status, style);
+    let shader = !loaded.module.has_capability(Capability::Kernel);
+    let locatable = style.format == Format::Human && loaded.format == io::Format::Binary && shader && !text.is_empty();
+    let unlocated = (locatable && SourceMap::new(&loaded.module).is_empty()).then(|| loaded.name.clone());
     if style.single {
         // The process ends now; to give back each piece of a large module would take a hundredth of its time.
         std::mem::forget((loaded, cfgs));
     }
-    Outcome { status, text, messages, sarif, errors, warnings, notes }
+    Outcome { status, text, messages, sarif, errors, warnings, notes, unlocated }
+}
+
+/// Removes the findings that are counted and not shown.
+fn leave_out(report: &mut Report, ran: &mut Vec<Problem>, style: &Style) {
+    let least = match style.quiet {
+        0 if style.format == Format::Human && style.verbose == 0 => Level::Warning,
+        0 => return,
+        1 => Level::Error,
+        _ => {
+            report.findings.clear();
+            ran.clear();
+            Level::Error
+        }
+    };
+    report.findings.retain(|f| f.level >= least);
+    ran.retain(|p| p.level >= least);
+    if style.quiet > 0 {
+        report.omitted.clear();
+    }
 }
 
 /// Grows the heap once for a module of this size, instead of piece by piece: with glibc, each piece is a system call,
@@ -284,8 +326,12 @@ fn make_room(bytes: usize) {
 
 /// Reads the module in a file. Returns nothing for a module without matrices, which need not be read unless an option
 /// requires the module. Verbosity and format change nothing here, so that they change no exit status.
-fn load(path: &Path, options: &Options, dynamic: Option<&Dynamic>) -> Result<Option<Loaded>, io::FileError> {
-    let bytes = io::read_bytes(path)?;
+fn load(path: &Path, inputs: &Inputs<'_>) -> Result<Option<Loaded>, io::FileError> {
+    let Inputs { options, dynamic, compiler } = inputs;
+    let bytes = match Language::of(path) {
+        Some(language) => compiler.compile(language, path)?,
+        None => io::read_bytes(path)?,
+    };
     let asked = dynamic.is_some() || options.device.is_some() || !options.specialization.is_empty() || options.barriers;
     if !asked && coop_validate::has_no_matrices(&bytes) {
         return Ok(None);
@@ -300,7 +346,7 @@ fn without_matrices(path: &Path, style: &Style) -> Outcome {
     let messages = if style.verbose > 0 { format!("{name}: no cooperative matrices\n") } else { String::new() };
     let text = match style.format {
         Format::Json => format!("{}\n", json::without_findings(&name)),
-        Format::Human | Format::Short | Format::Sarif => String::new(),
+        Format::Human | Format::Short | Format::Github | Format::Sarif => String::new(),
     };
     Outcome { text, messages, ..Outcome::empty() }
 }
@@ -312,7 +358,9 @@ fn entry_names(loaded: &Loaded) -> Vec<String> {
 
 /// Returns the text for standard output: findings of rules, then those of a run.
 fn text(loaded: &Loaded, report: &Report, ran: &[Problem], status: Status, style: &Style) -> String {
-    let renderer = || Renderer::for_file(loaded, style.color, style.width);
+    let renderer = || Renderer::for_file(loaded, style.color, style.width).with_disassembly(style.verbose > 0);
+    let problems =
+        || -> Vec<Problem> { report.findings.iter().map(Problem::from).chain(ran.iter().cloned()).collect() };
     match style.format {
         Format::Human => {
             let mut text = if report.findings.is_empty() { String::new() } else { render::human(renderer(), report) };
@@ -322,7 +370,10 @@ fn text(loaded: &Loaded, report: &Report, ran: &[Problem], status: Status, style
             }
             text
         }
-        Format::Short => render::short(&loaded.name, report) + &render::short_problems(&loaded.name, ran),
+        Format::Short => {
+            render::short(&loaded.module, &loaded.name, &problems()) + &render::omitted(&loaded.name, report)
+        }
+        Format::Github => render::github(&loaded.module, &loaded.name, &problems()),
         // Written when all files are through.
         Format::Sarif => String::new(),
         Format::Json => {
@@ -379,7 +430,7 @@ fn facts(loaded: &Loaded, report: &Report, options: &Options) -> String {
     format!("{name}: environment {env}, {} findings{open}{opaque}\n", report.findings.len())
 }
 
-fn summary(total: &Outcome, files: usize) -> String {
+fn summary(total: &Outcome, files: usize, verbose: bool) -> String {
     let counts = [(total.errors, "error"), (total.warnings, "warning"), (total.notes, "note")];
     let parts: Vec<String> = counts
         .iter()
@@ -388,5 +439,6 @@ fn summary(total: &Outcome, files: usize) -> String {
         .collect();
     let found = if parts.is_empty() { "no findings".to_owned() } else { parts.join(", ") };
     let s = if files == 1 { "" } else { "s" };
-    format!("{found} in {files} file{s}")
+    let more = if total.notes > 0 && !verbose { "; -v shows notes" } else { "" };
+    format!("{found} in {files} file{s}{more}")
 }

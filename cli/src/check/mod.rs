@@ -1,6 +1,8 @@
 //! `coopcheck`: checks the cooperative matrices of SPIR-V modules.
 
+mod allow;
 mod catalogue;
+mod compile;
 pub(crate) mod device;
 mod devices;
 mod files;
@@ -19,6 +21,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   coopcheck module.spv                       every rule, with the defaults of spec constants
+  coopcheck gemm.comp -- -DTILE=16           a shader, compiled by the compiler that there is
   coopcheck --spec 0=16 --spec 1=16 a.spv    check what is shipped
   coopcheck --format json *.spv              one JSON object a file
   coopcheck --allow store-rows-overlap -     a module from standard input, one rule off
@@ -29,7 +32,8 @@ Examples:
   coopcheck explain 08973                    the rule for a Vulkan VUID
   coopcheck rules                            all rules, one a line
 
-A file holds SPIR-V words, of either byte order, or SPIR-V assembly text.
+A file holds SPIR-V words, of either byte order, SPIR-V assembly text, or a shader: .comp and the other stages of GLSL,
+.hlsl, .slang.
 
 Exit status:
   0    no errors
@@ -49,9 +53,15 @@ Exit status:
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Modules to check; - is standard input
+    /// Modules to check, or shaders in GLSL, HLSL or Slang; - is standard input
     #[arg(value_name = "FILE", required_unless_present = "list_profiles")]
     files: Vec<PathBuf>,
+    /// The compiler for shaders [default: glslang, glslangValidator or glslc; dxc; slangc]
+    #[arg(long, value_name = "PROGRAM")]
+    compiler: Option<PathBuf>,
+    /// Further arguments for the compiler
+    #[arg(last = true, value_name = "ARGUMENT")]
+    compiler_arguments: Vec<String>,
     #[command(flatten)]
     spec: SpecArgs,
     /// The environment whose rules apply too [default: by the module]
@@ -90,11 +100,13 @@ struct Cli {
 /// The format of findings
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 enum Format {
-    /// With the disassembly as source text
+    /// In the shader's source if the module has debug information, else in its disassembly; with -v in both
     #[default]
     Human,
-    /// One line for each finding: file:instruction: level[rule]: message
+    /// One line for each finding: file:line:column: level[rule]: message
     Short,
+    /// One workflow command of GitHub Actions for each finding
+    Github,
     /// One JSON object for each file
     Json,
     /// One SARIF 2.1.0 document, for code-scanning services

@@ -115,19 +115,15 @@ fn result(
         json!({ "artifactLocation": { "uri": uri(&loaded.name) }, "region": region })
     };
     let offset = |v: &Value| v["word_offset"].as_u64();
-    let own = module(problem.at, offset(&found));
-    let near = places.in_source(problem.at).unwrap_or_default();
-    let source = &near;
-    let physical = match (source["file"].as_str(), source["line"].as_u64()) {
-        (Some(file), Some(line)) => {
-            let mut region = json!({ "startLine": line });
-            if let Some(column) = source["column"].as_u64() {
-                region["startColumn"] = json!(column);
-            }
-            json!({ "artifactLocation": { "uri": uri(file) }, "region": region })
+    let in_source = |source: &Value| {
+        let (file, line) = (source["file"].as_str()?, source["line"].as_u64()?);
+        let mut region = json!({ "startLine": line });
+        if let Some(column) = source["column"].as_u64() {
+            region["startColumn"] = json!(column);
         }
-        _ => own.clone(),
+        Some(json!({ "artifactLocation": { "uri": uri(file) }, "region": region }))
     };
+    let physical = in_source(&found["source"]).unwrap_or_else(|| module(problem.at, offset(&found)));
     let mut location = json!({ "physicalLocation": physical });
     if let Some(function) = found["function"].as_str() {
         location["logicalLocations"] = json!([{ "fullyQualifiedName": function, "kind": "function" }]);
@@ -138,7 +134,8 @@ fn result(
         .iter()
         .zip(labels)
         .map(|((at, _, text), label)| {
-            json!({ "physicalLocation": module(*at, offset(label)), "message": { "text": text } })
+            let place = in_source(&label["source"]).unwrap_or_else(|| module(*at, offset(label)));
+            json!({ "physicalLocation": place, "message": { "text": text } })
         })
         .collect();
     let text = match &problem.help {

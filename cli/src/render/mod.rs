@@ -1,11 +1,13 @@
-//! Renders findings for people: with the module's text as source, or one line each.
+//! Renders findings for people: in the shader's source, in the module's text, or one line each.
 
+mod in_source;
 mod listing;
 
 use crate::io::{Format, Loaded};
 use coop_ir::source::SourceMap;
 use coop_ir::{InstRef, Module};
 use coop_validate::{Finding, Level, Part, Report};
+use in_source::SourceRenderer;
 use listing::{Listing, Text};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode};
 use std::fmt;
@@ -55,6 +57,9 @@ pub struct Renderer<'a> {
     /// The text that the module was read from, if it was text.
     written: Option<&'a str>,
     handler: GraphicalReportHandler,
+    source: SourceRenderer,
+    /// True if the module's text is shown although the shader's source is known.
+    disassembly: bool,
     /// The instructions that will be shown, if they are known: then only their lines are printed.
     shown: Option<Vec<InstRef>>,
     listing: Option<Listing>,
@@ -62,15 +67,24 @@ pub struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    /// For a module, with our disassembly as its text, called `name`.
+    /// For a module, called `name`: problems are shown in the shader's source, or in our disassembly where that is unknown.
     pub fn new(module: &'a Module, name: &'a str, color: bool, width: usize) -> Renderer<'a> {
         let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+        let source = SourceRenderer::new(theme.clone(), width);
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_width(width)
             .with_context_lines(1)
             .with_break_words(false)
             .without_syntax_highlighting();
-        Renderer { module, name, written: None, handler, shown: None, listing: None, shader: None }
+        let (shown, listing, shader) = (None, None, None);
+        Renderer { module, name, written: None, handler, source, disassembly: false, shown, listing, shader }
+    }
+
+    /// Shows the module's text, also where the shader's source is known.
+    #[must_use]
+    pub fn with_disassembly(mut self, disassembly: bool) -> Renderer<'a> {
+        self.disassembly = disassembly;
+        self
     }
 
     /// For a module as it was read from a file: assembly text is shown as it was written.
@@ -92,6 +106,12 @@ impl<'a> Renderer<'a> {
     /// The problem as several lines of text.
     pub fn draw(&mut self, problem: &Problem) -> String {
         let (module, name, written) = (self.module, self.name, self.written);
+        let shader = self.shader.get_or_insert_with(|| SourceMap::new(module));
+        if !self.disassembly
+            && let Some(drawn) = self.source.draw(module, shader, problem)
+        {
+            return drawn;
+        }
         let shown = self.shown.take();
         let listing = self.listing.get_or_insert_with(|| {
             let written = written.and_then(|text| Listing::written(name.to_owned(), text));
@@ -100,7 +120,6 @@ impl<'a> Renderer<'a> {
                 None => Listing::disassembly(module, name.to_owned()),
             })
         });
-        let shader = self.shader.get_or_insert_with(|| SourceMap::new(module));
         let labels = problem
             .labels
             .iter()
@@ -249,21 +268,68 @@ pub fn human(renderer: Renderer, report: &Report) -> String {
     out
 }
 
-/// One line a finding: `file:instruction: level[rule]: message`.
-pub fn short(name: &str, report: &Report) -> String {
-    let mut out = String::new();
-    for f in &report.findings {
-        out.push_str(&format!("{name}:{}: {}[{}]: {}\n", f.at.index(), f.level, f.rule.id, f.message));
+/// One line a problem: `file:line:column: level[rule]: message` in the shader's source, or `file:instruction: ...` where that is
+/// unknown.
+pub fn short(module: &Module, name: &str, problems: &[Problem]) -> String {
+    let shader = SourceMap::new(module);
+    let line = |p: &Problem| {
+        let place = SourcePlace::of(module, &shader, p.at).map(|p| format!("{}:{}:{}", p.file, p.line, p.column));
+        let place = place.unwrap_or_else(|| format!("{name}:{}", p.at.index()));
+        format!("{place}: {}[{}]: {}\n", p.level, p.code, p.message)
+    };
+    problems.iter().map(line).collect()
+}
+
+/// One workflow command of GitHub Actions a problem, which shows it beside the line of the shader's source.
+pub fn github(module: &Module, name: &str, problems: &[Problem]) -> String {
+    let shader = SourceMap::new(module);
+    let escaped = |text: &str, property: bool| {
+        let mut out = String::new();
+        for c in text.chars() {
+            match c {
+                '%' | '\r' | '\n' => out.push_str(&format!("%{:02X}", u32::from(c))),
+                ':' | ',' if property => out.push_str(&format!("%{:02X}", u32::from(c))),
+                _ => out.push(c),
+            }
+        }
+        out
+    };
+    let command = |p: &Problem| {
+        let level = match p.level {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Note | Level::Allow => "notice",
+        };
+        let place = match SourcePlace::of(module, &shader, p.at) {
+            Some(p) => format!("file={},line={},col={}", escaped(&p.file, true), p.line, p.column),
+            None => format!("file={}", escaped(name, true)),
+        };
+        let text = p.help.as_ref().map_or_else(|| p.message.clone(), |help| format!("{}\n{help}", p.message));
+        format!("::{level} {place},title={}::{}\n", escaped(&p.code, true), escaped(&text, false))
+    };
+    problems.iter().map(command).collect()
+}
+
+/// A place in the shader's source, as other programs read it.
+struct SourcePlace {
+    file: String,
+    line: u32,
+    column: u32,
+}
+
+impl SourcePlace {
+    fn of(module: &Module, shader: &SourceMap, at: InstRef) -> Option<SourcePlace> {
+        let place = shader.location(in_source(module, shader, at)?)?;
+        let file = shader.file(place)?;
+        // Columns are 0 as often as not; the first that is not white space stands for them.
+        let first =
+            || file.line(place.line).map_or(1, |l| 1 + l.chars().take_while(|c| c.is_whitespace()).count() as u32);
+        let column = if place.column == 0 { first() } else { place.column };
+        Some(SourcePlace { file: file.name().to_owned(), line: place.line, column })
     }
-    out.push_str(&omitted(name, report));
-    out
 }
 
-/// Problems that no rule found, one line each as [`short`] has them.
-pub fn short_problems(name: &str, problems: &[Problem]) -> String {
-    problems.iter().map(|p| format!("{name}:{}: {}[{}]: {}\n", p.at.index(), p.level, p.code, p.message)).collect()
-}
-
-fn omitted(name: &str, report: &Report) -> String {
+/// Returns the rules of which more was found than is kept, a line each.
+pub fn omitted(name: &str, report: &Report) -> String {
     report.omitted.iter().map(|(rule, n)| format!("{name}: {n} more of {}\n", rule.id)).collect()
 }

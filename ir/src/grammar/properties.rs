@@ -399,6 +399,66 @@ impl Op {
         matches!(self, Op::TypeCooperativeMatrixKHR | Op::TypeCooperativeMatrixNV)
     }
 
+    /// Returns true if the instruction is there for matrices of SPV_KHR_cooperative_matrix alone: their type, and what
+    /// that extension, SPV_NV_cooperative_matrix2 and SPV_EXT_cooperative_matrix_maintenance1 do with them.
+    #[inline]
+    pub fn is_matrix_instruction(self) -> bool {
+        matches!(
+            self,
+            Op::TypeCooperativeMatrixKHR
+                | Op::CooperativeMatrixLoadKHR
+                | Op::CooperativeMatrixStoreKHR
+                | Op::CooperativeMatrixMulAddKHR
+                | Op::CooperativeMatrixLengthKHR
+        ) || self.is_extended_matrix_instruction()
+    }
+
+    /// Returns true if the instruction is one that SPV_NV_cooperative_matrix2 or SPV_EXT_cooperative_matrix_maintenance1
+    /// adds for matrices of SPV_KHR_cooperative_matrix.
+    #[inline]
+    pub fn is_extended_matrix_instruction(self) -> bool {
+        matches!(
+            self,
+            Op::CooperativeMatrixLoadTensorNV
+                | Op::CooperativeMatrixStoreTensorNV
+                | Op::CooperativeMatrixReduceNV
+                | Op::CooperativeMatrixPerElementOpNV
+                | Op::CooperativeMatrixConvertNV
+                | Op::CooperativeMatrixTransposeNV
+                | Op::CooperativeMatrixGetCoordinateEXT
+        )
+    }
+
+    /// Returns true if the instruction is one of SPV_NV_cooperative_matrix.
+    #[inline]
+    pub fn is_nv_matrix_instruction(self) -> bool {
+        matches!(
+            self,
+            Op::TypeCooperativeMatrixNV
+                | Op::CooperativeMatrixLoadNV
+                | Op::CooperativeMatrixStoreNV
+                | Op::CooperativeMatrixMulAddNV
+                | Op::CooperativeMatrixLengthNV
+        )
+    }
+
+    /// Returns true if the instruction is one that SPV_INTEL_joint_matrix adds for matrices, or one of Intel's conversions
+    /// to their component types.
+    #[inline]
+    pub fn is_intel_matrix_instruction(self) -> bool {
+        matches!(
+            self,
+            Op::CooperativeMatrixLoadCheckedINTEL
+                | Op::CooperativeMatrixStoreCheckedINTEL
+                | Op::CooperativeMatrixConstructCheckedINTEL
+                | Op::CooperativeMatrixLoadOffsetINTEL
+                | Op::CooperativeMatrixStoreOffsetINTEL
+                | Op::CooperativeMatrixGetElementCoordINTEL
+                | Op::CooperativeMatrixPrefetchINTEL
+                | Op::CooperativeMatrixApplyFunctionINTEL
+        ) || self.is_intel_float_conversion()
+    }
+
     /// Returns true if the instruction declares a type of tensor layouts or views.
     #[inline]
     pub fn is_tensor_type(self) -> bool {
@@ -509,7 +569,13 @@ mod tests {
     #[test]
     fn opcodes_have_the_properties_of_their_kin() {
         type Row = (&'static str, fn(Op) -> bool, fn(&str) -> bool);
-        let rows: [Row; 17] = [
+        // The names of the older extension are those of SPV_KHR_cooperative_matrix.
+        fn is_nv(name: &str) -> bool {
+            let name = name.strip_suffix("NV").map(|name| name.strip_prefix("Type").unwrap_or(name));
+            let name = name.and_then(|name| name.strip_prefix("CooperativeMatrix"));
+            name.is_some_and(|name| ["", "Load", "Store", "MulAdd", "Length"].contains(&name))
+        }
+        let rows: [Row; 20] = [
             ("is_bit_field", Op::is_bit_field, |n| n.starts_with("BitField")),
             ("is_merge", Op::is_merge, |n| n.ends_with("Merge")),
             ("leaves_function", Op::leaves_function, |n| n.starts_with("Return") || n == "Unreachable"),
@@ -518,6 +584,15 @@ mod tests {
             ("is_hint", Op::is_hint, |n| n.starts_with("Lifetime") || n.starts_with("Assume") || n == "Nop"),
             ("is_control_barrier", Op::is_control_barrier, |n| n.starts_with("ControlBarrier")),
             ("is_matrix_type", Op::is_matrix_type, |n| n.starts_with("TypeCooperativeMatrix")),
+            ("is_matrix_instruction", Op::is_matrix_instruction, |n| {
+                let own = n.starts_with("CooperativeMatrix") && !n.ends_with("INTEL") && !is_nv(n);
+                own || n == "TypeCooperativeMatrixKHR"
+            }),
+            ("is_nv_matrix_instruction", Op::is_nv_matrix_instruction, is_nv),
+            ("is_intel_matrix_instruction", Op::is_intel_matrix_instruction, |n| {
+                let conversion = n.contains("BF16") || n.contains("TF32");
+                n.ends_with("INTEL") && (n.starts_with("CooperativeMatrix") || conversion)
+            }),
             ("is_tensor_type", Op::is_tensor_type, |n| {
                 n.starts_with("TypeTensorLayout") || n.starts_with("TypeTensorView")
             }),

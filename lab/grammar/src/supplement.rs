@@ -25,6 +25,8 @@ pub(super) const OPS: &[OpRow] = &[
         &[5438],
         &["SPV_EXT_cooperative_matrix_maintenance1"],
     ),
+    // SPV_INTEL_joint_matrix before it was built on SPV_KHR_cooperative_matrix, as the SPIR-V/LLVM translator had it until 2024.
+    (6119, "TypeJointMatrixINTEL", &[R, ID, ID, ID, ID, ID, ID_OPT, ID_OPT], &[6118], INTEL_JM),
     // SPV_INTEL_joint_matrix r16 (2023-11-06).
     (6193, "CooperativeMatrixLoadCheckedINTEL", &[RT, R, ID, ID, ID, ID, ID, ID, ID_OPT, MEM_OPT], &[6192], INTEL_JM),
     (6194, "CooperativeMatrixStoreCheckedINTEL", &[ID, ID, ID, ID, ID, ID, ID, ID_OPT, MEM_OPT], &[6192], INTEL_JM),
@@ -56,7 +58,8 @@ pub(super) const ENUMERANTS: &[EnumRow] = &[
     // SPV_NV_cooperative_matrix_decode_vector r1 (2026-04).
     ("Capability", 5447, "CooperativeMatrixDecodeVectorNV", &[], &[5434]),
     ("TensorAddressingOperands", 0x4, "DecodeVectorFunc", &[ID], &[5447]),
-    // SPV_INTEL_joint_matrix r16.
+    // SPV_INTEL_joint_matrix before, and r16.
+    ("Capability", 6118, "JointMatrixINTEL", &[], &[]),
     ("Capability", 6192, "CooperativeMatrixCheckedInstructionsINTEL", &[], &[]),
     ("Capability", 6238, "CooperativeMatrixOffsetInstructionsINTEL", &[], &[]),
     ("Capability", 6411, "CooperativeMatrixPrefetchINTEL", &[], &[]),

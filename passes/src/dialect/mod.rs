@@ -25,31 +25,7 @@ mod tensor_form;
 
 use crate::pipeline::PassCx;
 use crate::{Refusal, Target, lengths};
-use coop_ir::{Module, Op};
-
-/// The opcodes that this pass removes.
-pub(crate) const REMOVED: &[Op] = &[
-    Op::TypeCooperativeMatrixNV,
-    Op::CooperativeMatrixLoadNV,
-    Op::CooperativeMatrixStoreNV,
-    Op::CooperativeMatrixMulAddNV,
-    Op::CooperativeMatrixLengthNV,
-    Op::CooperativeMatrixLoadCheckedINTEL,
-    Op::CooperativeMatrixStoreCheckedINTEL,
-    Op::CooperativeMatrixConstructCheckedINTEL,
-    Op::CooperativeMatrixLoadOffsetINTEL,
-    Op::CooperativeMatrixStoreOffsetINTEL,
-    Op::CooperativeMatrixGetElementCoordINTEL,
-    Op::CooperativeMatrixPrefetchINTEL,
-    Op::CooperativeMatrixApplyFunctionINTEL,
-    Op::ConvertFToBF16INTEL,
-    Op::ConvertBF16ToFINTEL,
-    Op::RoundFToTF32INTEL,
-    Op::CompositeConstructCoopMatQCOM,
-    Op::CompositeExtractCoopMatQCOM,
-    Op::BitCastArrayQCOM,
-    Op::ExtractSubArrayQCOM,
-];
+use coop_ir::Module;
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     if cx.options.target != Target::Scalar {

@@ -32,17 +32,9 @@ enum Use {
 
 const OF_MULADD: [Use; 3] = [Use::A, Use::B, Use::Accumulator];
 
-/// The instructions of the extension.
-const INSTRUCTIONS: [Op; 4] = [
-    Op::CooperativeMatrixLoadNV,
-    Op::CooperativeMatrixStoreNV,
-    Op::CooperativeMatrixMulAddNV,
-    Op::CooperativeMatrixLengthNV,
-];
-
 pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
     if m.globals_with(Op::TypeCooperativeMatrixNV).next().is_none() {
-        let Some(r) = m.all().find(|r| INSTRUCTIONS.contains(&m.inst(*r).op)) else { return Ok(()) };
+        let Some(r) = m.all().find(|r| m.inst(*r).op.is_nv_matrix_instruction()) else { return Ok(()) };
         let why = format!("{} in a module without matrices of its extension", m.inst(r).op);
         return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
     }

@@ -47,22 +47,6 @@ use coop_ir::spv::Scope;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-/// The opcodes that no module has afterwards.
-pub(crate) const REMOVED: &[Op] = &[
-    Op::TypeCooperativeMatrixKHR,
-    Op::CooperativeMatrixLoadKHR,
-    Op::CooperativeMatrixStoreKHR,
-    Op::CooperativeMatrixMulAddKHR,
-    Op::CooperativeMatrixLengthKHR,
-    Op::CooperativeMatrixLoadTensorNV,
-    Op::CooperativeMatrixStoreTensorNV,
-    Op::CooperativeMatrixReduceNV,
-    Op::CooperativeMatrixPerElementOpNV,
-    Op::CooperativeMatrixConvertNV,
-    Op::CooperativeMatrixTransposeNV,
-    Op::CooperativeMatrixGetCoordinateEXT,
-];
-
 /// A matrix type that is being replaced.
 #[derive(Clone, Copy, Debug)]
 struct Mat {
@@ -207,7 +191,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
     lower.types();
     lower.tensors.finish(lower.m);
     // What is left stands where it means nothing: outside functions, or with operands of other types.
-    if let Some(r) = lower.m.all().find(|r| REMOVED.contains(&lower.m.inst(*r).op)) {
+    if let Some(r) = lower.m.all().find(|r| lower.m.inst(*r).op.is_matrix_instruction()) {
         let why = format!("{} can't be understood here", lower.m.inst(r).op);
         return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
     }

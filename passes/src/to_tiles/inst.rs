@@ -72,7 +72,7 @@ impl Tiles<'_, '_> {
             }
             Op::CooperativeMatrixMulAddKHR if self.must_saturate(m, inst) || self.must_widen(m, inst) => true,
             Op::Select if inst.ty.is_some_and(|t| self.analysis.selected.contains(&t)) => true,
-            op if super::REMOVED.contains(&op) => true,
+            op if op.is_extended_matrix_instruction() => true,
             op if op.is_elementwise()
                 && inst.ty.and_then(|t| self.analysis.mats.get(&t)).is_some_and(|to| self.moves(m, inst, *to)) =>
             {

@@ -60,21 +60,6 @@ use software_pipeline::{CarriedPhi, Pipeline};
 use staging::StagingBuffer;
 use tensor::Key;
 
-/// The opcodes that no module has afterwards, whatever the device is.
-pub(crate) const REMOVED_ALWAYS: &[Op] =
-    &[Op::CooperativeMatrixLoadTensorNV, Op::CooperativeMatrixStoreTensorNV, Op::CooperativeMatrixTransposeNV];
-
-/// Those that no module has afterwards that is for matrices of SPV_KHR_cooperative_matrix.
-pub(crate) const REMOVED: &[Op] = &[
-    Op::CooperativeMatrixLoadTensorNV,
-    Op::CooperativeMatrixStoreTensorNV,
-    Op::CooperativeMatrixReduceNV,
-    Op::CooperativeMatrixPerElementOpNV,
-    Op::CooperativeMatrixConvertNV,
-    Op::CooperativeMatrixTransposeNV,
-    Op::CooperativeMatrixGetCoordinateEXT,
-];
-
 /// Tiles of one matrix that a subgroup holds, at the most: what is done with each is code of its own, and no device has registers
 /// for a hundredth of them.
 const MOST_TILES: u32 = 4096;
