@@ -39,6 +39,9 @@ SIZE = ctypes.c_size_t
 FLOAT = ctypes.c_float
 TEXT = ctypes.c_char_p
 
+# Who says something.
+PROGRAM = os.path.basename(sys.argv[0])
+
 BASE = {
     "ggml_type_name": (TEXT, [INT]),
     "ggml_blck_size": (I64, [INT]),
@@ -96,7 +99,7 @@ class Ggml:
                 function.restype, function.argtypes = result, arguments
                 setattr(self, name.removeprefix("ggml_"), function)
         base.ggml_init.restype, base.ggml_init.argtypes = P, [InitParams]
-        self.init = base.ggml_init
+        self.init, self.base = base.ggml_init, base
         self.types = {}
         # Up to mxfp4: the table of names ends somewhere behind it.
         for number in range(40):
@@ -105,14 +108,13 @@ class Ggml:
                 self.types[text.decode().lower()] = number
         self.backend_load_all_from_path(folder.encode())
 
-    def backends(self):
-        """The CPU's backend and the first of Vulkan's."""
+    def devices(self):
+        """The CPU and the first device of Vulkan, of which there may be none."""
         found = {}
         for index in range(self.backend_dev_count()):
             device = self.backend_dev_get(index)
             kind = "vulkan" if self.backend_dev_name(device).startswith(b"Vulkan") else "cpu"
-            if kind not in found:
-                found[kind] = self.backend_dev_init(device, None)
+            found.setdefault(kind, device)
         return found.get("cpu"), found.get("vulkan")
 
 
@@ -160,6 +162,32 @@ class Graph:
         self.ggml.free(self.context)
 
 
+def stored(ggml, kind, floats, width):
+    """Rows of `width` numbers in a type of ggml's."""
+    if kind == "f32":
+        return floats.tobytes()
+    address, _ = floats.buffer_info()
+    number, rows = ggml.types[kind], len(floats) // width
+    out = ctypes.create_string_buffer(ggml.row_size(number, width) * rows)
+    weights = None
+    if ggml.quantize_requires_imatrix(number):
+        weights = array.array("f", [1.0] * width)
+    pointer = weights.buffer_info()[0] if weights else None
+    ggml.quantize_chunk(number, address, out, 0, rows, width, pointer)
+    return out.raw
+
+
+def restored(ggml, kind, data, count):
+    """The numbers that `stored` keeps."""
+    out = array.array("f", data if kind == "f32" else bytes(4 * count))
+    if kind != "f32":
+        name = {"f16": "ggml_fp16_to_fp32_row", "bf16": "ggml_bf16_to_fp32_row"}.get(kind)
+        function = getattr(ggml.base, name or f"dequantize_row_{ggml.type_name(ggml.types[kind]).decode()}")
+        function.restype, function.argtypes = None, [TEXT, P, I64]
+        function(data, out.buffer_info()[0], count)
+    return out
+
+
 def content(ggml, rng, kind, sizes, fill):
     """The bytes of a tensor."""
     count = math.prod(sizes)
@@ -173,19 +201,7 @@ def content(ggml, rng, kind, sizes, fill):
         numbers = [0.0 if i % width == 0 or rng.random() > 0.05 else -math.inf for i in range(count)]
     else:
         numbers = [rng.uniform(-1, 1) for _ in range(count)]
-    floats = array.array("f", numbers)
-    if kind == "f32":
-        return floats.tobytes()
-    address, _ = floats.buffer_info()
-    number = ggml.types[kind]
-    size = ggml.row_size(number, sizes[0]) * (count // sizes[0])
-    out = ctypes.create_string_buffer(size)
-    weights = None
-    if ggml.quantize_requires_imatrix(number):
-        weights = array.array("f", [1.0] * sizes[0])
-    pointer = weights.buffer_info()[0] if weights else None
-    ggml.quantize_chunk(number, address, out, 0, count // sizes[0], sizes[0], pointer)
-    return out.raw
+    return stored(ggml, kind, array.array("f", numbers), sizes[0])
 
 
 def mul_mat(graph, case):
@@ -340,22 +356,34 @@ def run_case(ggml, cpu, vulkan, case):
         graphs[0].free()
 
 
-def worker(folder):
+def open_ggml(folder):
+    """ggml with its CPU and its Vulkan device; ends the process where one is missing."""
     # Lavapipe is a CPU to ggml, which takes such devices only where they are named.
     os.environ.setdefault("GGML_VK_VISIBLE_DEVICES", "0")
     ggml = Ggml(folder)
-    cpu, vulkan = ggml.backends()
+    cpu, vulkan = ggml.devices()
     if not vulkan:
         # ggml says nothing of a library that can't be opened.
         ctypes.CDLL(os.path.join(folder, "libggml-vulkan.so"))
-        sys.exit("engines.py: ggml finds no Vulkan device")
+        sys.exit(f"{PROGRAM}: ggml finds no Vulkan device")
     if not cpu:
-        sys.exit("engines.py: ggml has no CPU backend")
+        sys.exit(f"{PROGRAM}: ggml has no CPU backend")
+    return ggml, cpu, vulkan
+
+
+def serve(run):
+    """Answers each case that it reads, one JSON object a line."""
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
-        print(json.dumps(run_case(ggml, cpu, vulkan, json.loads(line))), flush=True)
+        print(json.dumps(run(json.loads(line))), flush=True)
     # Nothing is torn down: what is measured has been.
     os._exit(0)
+
+
+def worker(folder):
+    ggml, *devices = open_ggml(folder)
+    cpu, vulkan = (ggml.backend_dev_init(device, None) for device in devices)
+    serve(lambda case: run_case(ggml, cpu, vulkan, case))
 
 
 # ---------------------------------------------------------------------------- the table
@@ -364,7 +392,7 @@ class Worker:
     """A process that runs cases; started again when one has ended it, and after CASES_OF_A_WORKER."""
 
     def __init__(self, name, command, folder, limit, log):
-        self.command = shlex.split(command) + [sys.executable, os.path.abspath(__file__), "worker", folder]
+        self.command = shlex.split(command) + [sys.executable, os.path.abspath(sys.argv[0]), "worker", folder]
         self.name, self.limit, self.process, self.log, self.cases = name, limit, None, log, 0
         self.path = f"{log}.{name}"
         open(self.path, "w").close()
@@ -375,7 +403,7 @@ class Worker:
         log.close()
         answer = self.read(300)
         if not answer or not answer.get("ready"):
-            print(f"engines.py: {self.name} does not start; see {self.path}:\n{self.said(0)[-2000:]}", flush=True)
+            print(f"{PROGRAM}: {self.name} does not start; see {self.path}:\n{self.said(0)[-2000:]}", flush=True)
             os._exit(1)
 
     def read(self, limit):
@@ -428,8 +456,9 @@ class Worker:
             self.process = None
 
 
-def table(arguments):
-    quick, only, out, log, limit, columns, rest = False, None, None, "engines.log", 240, [], []
+def table(arguments, cases, usage, limit):
+    """Runs cases in columns and prints the table; a program that calls it has a command `worker` of its own."""
+    quick, only, out, log, columns, rest = False, None, None, "engines.log", [], []
     jobs, budget = 1, math.inf
     words = iter(arguments)
     for word in words:
@@ -452,8 +481,8 @@ def table(arguments):
         else:
             rest.append(word)
     if len(rest) != 1 or not columns:
-        sys.exit(__doc__)
-    cases = [c for c in all_cases() if (c["quick"] or not quick) and (only is None or only in name_of(c))]
+        sys.exit(usage)
+    cases = [c for c in cases if (c["quick"] or not quick) and (only is None or only in name_of(c))]
     # A whole name means one case.
     cases = [c for c in cases if name_of(c) == only] or cases
     ends = time.monotonic() + budget
@@ -498,6 +527,8 @@ def brief(answer):
     text = answer["verdict"]
     if "error" in answer:
         text += f" ({answer['error']:.1e}, {answer['seconds']:.2f} s)"
+    if "said" in answer:
+        text += f", {answer['said']}"
     return text
 
 
@@ -533,19 +564,20 @@ def times(logs, column):
             print(f"{column}: {len(found)} pipelines {what}: {middle} us at the median, {found[-1]} us at most")
 
 
-def main():
+def main(usage, worker, cases, limit):
+    """The commands of a harness: `worker`, `cases` and `table`."""
     command, *rest = sys.argv[1:] or [""]
     if command == "worker" and len(rest) == 1:
         worker(rest[0])
     elif command == "cases":
-        for case in all_cases():
+        for case in cases:
             if case["quick"] or "quick" not in rest:
                 print(name_of(case))
     elif command == "table":
-        table(rest)
+        table(rest, cases, usage, limit)
     else:
-        sys.exit(__doc__)
+        sys.exit(usage)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, worker, all_cases(), 240)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # engines.sh: engines, unmodified, through VK_LAYER_COOPMAT_fallback: ggml's operations against ggml on the CPU, and others.
 #
-#   engines.sh fetch               fetches what tests need: ggml's libraries (npm, 24 MB) into $COOP_CACHE/ggml, IREE and Dawn
+#   engines.sh fetch               fetches what tests need: ggml's libraries and libllama (npm, 24 MB) into $COOP_CACHE/ggml, IREE and Dawn
 #   engines.sh ncnn [new|debian12] fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py)
 #   engines.sh iree [new|debian12] fetches IREE (PyPI, 560 MB unpacked) into $COOP_CACHE/iree, and compares its products of matrices with
 #                                  numpy's, with the layer and without (iree-matmul.py)
@@ -9,9 +9,11 @@
 #                                  VK_KHR_cooperative_matrix of the driver's hidden and not, and without the layer (dawn-matmul.mjs)
 #   engines.sh [--quick] [--only TEXT] [--json FILE] [--jobs N] [--without] [--mesa new|debian12]
 #                                  prints a table; --without has ggml without the layer beside it
+#   engines.sh llama [new|debian12] [the options above]
+#                                  likewise the tokens that llama.cpp generates with small models of random weights
 #
-# ggml's libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them; the harness is
-# scripts/engines.py. With COOP_DRIVER=system the machine's own driver runs them. Settings of the layer are environment variables:
+# The libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them; the harnesses are scripts/engines.py
+# and scripts/llama-tokens.py. With COOP_DRIVER=system the machine's own driver runs them. Settings of the layer are environment variables:
 # COOPMAT_HIDE=VK_NV_cooperative_matrix2 engines.sh ...
 set -euo pipefail
 
@@ -29,10 +31,11 @@ die() {
   exit 1
 }
 
-# npm checks what it fetches against the registry's sums. Only the libraries are kept.
+# npm checks what it fetches against the registry's sums. ggml's libraries and libllama are kept.
 fetch() {
   local final=$COOP_CACHE/ggml work=$COOP_CACHE/.fetch-ggml.$$
-  if [ "$(cat "$final/STAMP" 2>/dev/null)" = "$package $version" ]; then return; fi
+  local stamp="$package $version: ggml, llama"
+  if [ "$(cat "$final/STAMP" 2>/dev/null)" = "$stamp" ]; then return; fi
   for name in npm tar; do
     command -v "$name" >/dev/null || die "$name is needed: ggml's libraries come from the npm registry"
   done
@@ -40,9 +43,10 @@ fetch() {
   rm -rf "$work"
   mkdir -p "$work/lib"
   (cd "$work" && npm pack --silent "$package@$version" >/dev/null && tar xzf ./*.tgz) || die "npm could not fetch the package"
-  find "$work/package" -name 'libggml*.so' -exec mv {} "$work/lib" \;
+  find "$work/package" \( -name 'libggml*.so' -o -name 'libllama.*.so' \) -exec mv {} "$work/lib" \;
   [ -e "$work/lib/libggml-vulkan.so" ] || die "the package has no libggml-vulkan.so"
-  echo "$package $version" >"$work/lib/STAMP"
+  compgen -G "$work/lib/libllama.*.so" >/dev/null || die "the package has no libllama.*.so"
+  echo "$stamp" >"$work/lib/STAMP"
   rm -rf "$final"
   mv "$work/lib" "$final"
   rm -rf "$work"
@@ -149,7 +153,17 @@ if [ "${1:-}" = dawn ]; then
   "${plain[@]}" "$(command -v node)" "$here/dawn-matmul.mjs" "$COOP_CACHE/dawn" || true
   exit "$status"
 fi
-without='' mesa=debian12 arguments=()
+harness=engines.py without='' mesa=debian12 arguments=()
+if [ "${1:-}" = llama ]; then
+  harness=llama-tokens.py
+  shift
+  case ${1:-} in
+    new | debian12)
+      mesa=$1
+      shift
+      ;;
+  esac
+fi
 while [ $# -gt 0 ]; do
   case $1 in
     --without) without=1 ;;
@@ -180,4 +194,4 @@ else
   plain="$here/drivers.sh run --mesa $mesa"
 fi
 if [ -n "$without" ]; then columns+=("without=$plain"); fi
-exec python3 "$here/engines.py" table "$COOP_CACHE/ggml" "${arguments[@]}" "${columns[@]}"
+exec python3 "$here/$harness" table "$COOP_CACHE/ggml" "${arguments[@]}" "${columns[@]}"

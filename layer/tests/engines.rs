@@ -1,5 +1,5 @@
-//! Engines, unmodified, through the layer: ggml's products against ggml on the CPU by ggml's own bound, IREE's against numpy, Dawn's
-//! against JavaScript (`scripts/engines.sh` has more).
+//! Engines, unmodified, through the layer: ggml's products against ggml on the CPU by ggml's own bound, the tokens that small models of
+//! llama.cpp generate, IREE's products against numpy, Dawn's against JavaScript (`scripts/engines.sh` has more).
 
 mod support;
 
@@ -23,8 +23,14 @@ fn engine(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Runs one case with the layer on a driver: it is right, and a pipeline was lowered for it.
-fn run(driver: Driver, name: &str, case: &str, settings: &str) {
+/// The program that runs a case of ggml's operations.
+const OPERATIONS: &str = "scripts/engines.py";
+
+/// The program that runs a model with llama.cpp.
+const TOKENS: &str = "scripts/llama-tokens.py";
+
+/// Runs one case of a program with the layer on a driver: it is right, and a pipeline was lowered for it.
+fn run(program: &str, driver: Driver, name: &str, case: &str, settings: &str) {
     let (Some(libraries), Some(wrapper)) = (engine("ggml"), driver.wrapper_or_skip(name)) else { return };
     let (manifest, log) = (support::manifest(), Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("engines-{name}")));
     let layer = format!(
@@ -33,7 +39,7 @@ fn run(driver: Driver, name: &str, case: &str, settings: &str) {
         wrapper.display()
     );
     let output = Command::new("python3")
-        .arg(repository().join("scripts/engines.py"))
+        .arg(repository().join(program))
         .arg("table")
         .arg(libraries)
         .args(["--only", case, "--log"])
@@ -52,17 +58,36 @@ fn run(driver: Driver, name: &str, case: &str, settings: &str) {
 
 #[test]
 fn ggml_multiplies_on_a_device_without_matrices() {
-    run(Driver::Debian12, "debian12", "MUL_MAT f16 m=64 n=32 k=256", "");
+    run(OPERATIONS, Driver::Debian12, "debian12", "MUL_MAT f16 m=64 n=32 k=256", "");
 }
 
 #[test]
 fn ggml_multiplies_quantised_weights_with_subgroup_matrices() {
-    run(Driver::Debian12, "khr", "MUL_MAT q8_0 m=33 n=67 k=512", "COOPMAT_EXTENSIONS=khr");
+    run(OPERATIONS, Driver::Debian12, "khr", "MUL_MAT q8_0 m=33 n=67 k=512", "COOPMAT_EXTENSIONS=khr");
 }
 
 #[test]
 fn ggml_multiplies_with_workgroup_matrices_on_small_ones() {
-    run(Driver::Lavapipe, "lavapipe", "MUL_MAT f16 m=64 n=32 k=256", "");
+    run(OPERATIONS, Driver::Lavapipe, "lavapipe", "MUL_MAT f16 m=64 n=32 k=256", "");
+}
+
+#[test]
+#[ignore = "scripts/test.sh long runs it: lavapipe compiles for a minute"]
+fn llama_generates_tokens_on_a_device_without_matrices() {
+    run(TOKENS, Driver::Debian12, "tokens-debian12", "dense f16 attention=flash kv=2", "");
+}
+
+#[test]
+#[ignore = "scripts/test.sh long runs it: lavapipe compiles for minutes"]
+fn llama_generates_tokens_with_experts_on_a_device_without_matrices() {
+    let case = "experts q4_0 attention=plain kv=2 experts=4 used=2";
+    run(TOKENS, Driver::Debian12, "tokens-experts", case, "");
+}
+
+#[test]
+#[ignore = "scripts/test.sh long runs it: lavapipe compiles for a minute"]
+fn llama_generates_tokens_with_workgroup_matrices_on_small_ones() {
+    run(TOKENS, Driver::Lavapipe, "tokens-lavapipe", "dense q4_0 attention=flash kv=2", "");
 }
 
 /// A product compiled for the matrices of RDNA 3, whose module declares the memory model GLSL450.
