@@ -101,9 +101,6 @@ impl Application {
             .vulkan_memory_model_device_scope(true);
         let mut small = vk::PhysicalDeviceShaderFloat16Int8Features::default().shader_float16(true);
         let mut storage = vk::PhysicalDevice16BitStorageFeatures::default().storage_buffer16_bit_access(true);
-        khr.next = (&raw mut model).cast();
-        model.p_next = (&raw mut small).cast();
-        small.p_next = (&raw mut storage).cast();
         let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
         let names = [
             c"VK_KHR_cooperative_matrix".as_ptr(),
@@ -112,7 +109,9 @@ impl Application {
             c"VK_KHR_shader_float_controls".as_ptr(),
             c"VK_KHR_spirv_1_4".as_ptr(),
         ];
-        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queue).enabled_extension_names(&names);
+        let info = vk::DeviceCreateInfo::default().queue_create_infos(&queue).enabled_extension_names(&names);
+        let mut info = info.push_next(&mut model).push_next(&mut small).push_next(&mut storage);
+        khr.next = info.p_next.cast_mut();
         info.p_next = (&raw const khr).cast();
         unsafe { self.instance.create_device(self.physical, &info, None) }.unwrap()
     }
