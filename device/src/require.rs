@@ -351,11 +351,20 @@ pub fn spirv_extension(name: &str) -> Option<VulkanExtension> {
 /// Returns the Vulkan extension of the table of which a name looks like a misspelling. A name that differs in its
 /// numbers is another version, and the vendor prefix must be right.
 pub(super) fn misspelt_extension(name: &str) -> Option<&'static str> {
-    let stem = |n: &str| n.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    let vendor = |n: &str| n.split('_').nth(1).map(str::to_owned);
+    const MOST: usize = 2;
+    fn stem(n: &str) -> impl Iterator<Item = char> + '_ {
+        n.chars().filter(|c| !c.is_ascii_digit())
+    }
     let known = || SPIRV_EXTENSIONS.iter().map(|(_, vulkan)| vulkan.name);
-    let near = |k: &&str| vendor(k) == vendor(name) && (1..=2).contains(&distance(&stem(k), &stem(name)));
-    if known().any(|k| stem(k) == stem(name)) { None } else { known().find(near) }
+    if known().any(|k| stem(k).eq(stem(name))) {
+        return None;
+    }
+    // A profile has hundreds of extensions. Vendor and length tell each from most of the table.
+    let (vendor, length) = (name.split('_').nth(1), stem(name).count());
+    let alike = known().filter(|k| k.split('_').nth(1) == vendor && stem(k).count().abs_diff(length) <= MOST);
+    let stem = |n: &str| stem(n).collect::<String>();
+    let name = stem(name);
+    alike.into_iter().find(|k| distance(&stem(k), &name) <= MOST)
 }
 
 #[cfg(test)]

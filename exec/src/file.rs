@@ -10,9 +10,15 @@ pub const MAX_MODULE: u64 = 256 << 20;
 /// The largest size in bytes of a case, a profile or a list of values.
 pub const MAX_TEXT: u64 = 64 << 20;
 
+/// The most bytes that are set aside for a file before it is read.
+const MAX_ROOM: u64 = 1 << 20;
+
 /// Returns the bytes of a file that has at most `most`.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
-    read_from(File::open(path)?, most)
+    let file = File::open(path)?;
+    // With room for all of it, what was read is not copied as it grows. What is no plain file may say anything.
+    let size = file.metadata().map_or(0, |m| m.len().min(most)).min(MAX_ROOM);
+    read_into(Vec::with_capacity(size as usize), file, most)
 }
 
 /// Returns the text of a file that has at most `most` bytes.
@@ -22,8 +28,11 @@ pub fn read_text(path: &Path, most: u64) -> Result<String> {
 }
 
 /// Returns the bytes of a reader that has at most `most`.
-pub fn read_from(mut reader: impl Read, most: u64) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+pub fn read_from(reader: impl Read, most: u64) -> Result<Vec<u8>> {
+    read_into(Vec::new(), reader, most)
+}
+
+fn read_into(mut bytes: Vec<u8>, mut reader: impl Read, most: u64) -> Result<Vec<u8>> {
     reader.by_ref().take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(Error::new(ErrorKind::FileTooLarge, format!("it has more than {most} bytes")));

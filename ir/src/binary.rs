@@ -14,6 +14,9 @@ use std::ops::Range;
 /// The first word of a module.
 pub const MAGIC: u32 = 0x0723_0203;
 
+/// The number of words in front of the first instruction.
+const HEADER_WORDS: usize = 5;
+
 /// A larger bound in a header is wrong: no module needs as many ids.
 pub const MAX_BOUND: u32 = 1 << 28;
 
@@ -72,7 +75,7 @@ pub fn instructions(bytes: &[u8]) -> impl Iterator<Item = Result<RawInst<'_>, Re
     let big_endian = bytes.first_chunk::<4>() == Some(&MAGIC.to_be_bytes());
     let count = if is_binary(bytes) && bytes.len().is_multiple_of(4) { bytes.len() / 4 } else { 0 };
     let mut lie = word(bytes, 3, big_endian).filter(|_| count > 3).and_then(|bound| plausible(bound).err());
-    let mut at = 5;
+    let mut at = HEADER_WORDS;
     std::iter::from_fn(move || {
         if let Some(lie) = lie.take() {
             at = count;
@@ -138,16 +141,22 @@ pub fn read_words(words: &[u32]) -> Result<Module, ReadError> {
 /// Returns the words of a module.
 pub fn write_words(module: &Module) -> Vec<u32> {
     let h = &module.header;
-    let mut out = vec![MAGIC, h.version, h.generator, h.bound, h.schema];
-    for r in module.all() {
+    let mut out = Vec::with_capacity(word_count(module));
+    out.extend([MAGIC, h.version, h.generator, h.bound, h.schema]);
+    module.all().for_each(|r| {
         let i = module.inst(r);
         // The length is a 16-bit field; `verify` rejects an instruction that a pass made too long.
         out.push(((i.word_count() as u32) << 16) | u32::from(i.op.0));
         out.extend(i.ty.map(Id::get));
         out.extend(i.result.map(Id::get));
         out.extend(i.operands.iter().map(|o| o.word()));
-    }
+    });
     out
+}
+
+/// Returns the number of words that [`write_words`] gives.
+pub fn word_count(module: &Module) -> usize {
+    HEADER_WORDS + module.all().map(|r| module.inst(r).word_count()).sum::<usize>()
 }
 
 /// Returns the bytes of a module, in the byte order in which it was read.
@@ -191,7 +200,14 @@ impl<'a> Reader<'a> {
         plausible(bound)?;
         let header = Header { version, generator, bound, schema, big_endian };
         let module = Module::with_room(header, words.len(), count(words));
-        Ok(Reader { words, at: 5, module, position: Position::Outside, pending: Vec::new(), body: Vec::new() })
+        Ok(Reader {
+            words,
+            at: HEADER_WORDS,
+            module,
+            position: Position::Outside,
+            pending: Vec::new(),
+            body: Vec::new(),
+        })
     }
 
     fn run(mut self) -> Result<Module, ReadError> {
@@ -420,7 +436,7 @@ impl<'a> Reader<'a> {
 /// Returns the number of instructions behind the header; for words that are not a module, some number that their size
 /// allows.
 fn count(words: &[u32]) -> usize {
-    let (mut at, mut found) = (5, 0);
+    let (mut at, mut found) = (HEADER_WORDS, 0);
     while let Some(length) = words.get(at).map(|word| (word >> 16) as usize).filter(|length| *length > 0) {
         at += length;
         found += 1;

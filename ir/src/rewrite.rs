@@ -6,7 +6,7 @@
 use crate::builder::add_global;
 use crate::grammar::Op;
 use crate::hash::{FxHashMap, FxHashSet};
-use crate::module::{Id, Inst, InstRef, Module, Operand};
+use crate::module::{Id, IdMap, Inst, InstRef, Module, Operand};
 use crate::section::Section;
 use crate::uses::is_note;
 use smallvec::SmallVec;
@@ -36,8 +36,10 @@ pub fn replace_uses(m: &mut Module, map: &FxHashMap<Id, Id>) {
 /// Removes the global instructions for which `dead` holds; their ids are not defined any more. Returns their number.
 pub fn remove_globals(m: &mut Module, mut dead: impl FnMut(&Module, InstRef) -> bool) -> usize {
     let gone: FxHashSet<InstRef> = m.globals.iter().copied().filter(|r| dead(m, *r)).collect();
-    gone.iter().for_each(|r| m.forget(*r));
-    m.globals.retain(|r| !gone.contains(r));
+    if !gone.is_empty() {
+        gone.iter().for_each(|r| m.forget(*r));
+        m.globals.retain(|r| !gone.contains(r));
+    }
     gone.len()
 }
 
@@ -122,6 +124,17 @@ pub fn unify_types(m: &mut Module) {
     }
 }
 
+/// The state of a global that is being sorted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sorting {
+    /// Not looked at yet.
+    Waiting,
+    /// Those that it uses are being sorted.
+    Entered,
+    /// In its place.
+    Done,
+}
+
 /// Sorts types, constants and variables so that each is declared before it is used, moving as little as possible.
 /// Forward-declared pointer types may be used early, as SPIR-V allows.
 pub fn sort_globals(m: &mut Module) {
@@ -130,25 +143,26 @@ pub fn sort_globals(m: &mut Module) {
     let list = m.globals.split_off(first);
     let forward: FxHashSet<Id> =
         list.iter().filter(|r| m.inst(**r).op == Op::TypeForwardPointer).filter_map(|r| m.inst(*r).id(0)).collect();
-    let listed: FxHashMap<Id, InstRef> = list.iter().filter_map(|r| Some((m.inst(*r).result?, *r))).collect();
-    let mut done: FxHashSet<InstRef> = FxHashSet::default();
-    let mut entered: FxHashSet<InstRef> = FxHashSet::default();
+    let mut listed: IdMap<InstRef> = m.id_map();
+    for r in &list {
+        m.inst(*r).result.into_iter().for_each(|id| _ = listed.insert(id, *r));
+    }
+    let mut states = vec![Sorting::Waiting; m.arena_len()];
     let mut out = Vec::with_capacity(list.len());
     let mut stack = Vec::new();
     for r in list {
         stack.push((r, false));
         while let Some((r, ready)) = stack.pop() {
-            if done.contains(&r) {
-                continue;
-            }
-            if ready {
-                done.insert(r);
-                out.push(r);
-                continue;
-            }
-            if !entered.insert(r) {
+            match states[r.index()] {
+                Sorting::Done => continue,
+                _ if ready => {
+                    states[r.index()] = Sorting::Done;
+                    out.push(r);
+                    continue;
+                }
                 // A cycle: not valid SPIR-V, and `verify` reports it.
-                continue;
+                Sorting::Entered => continue,
+                Sorting::Waiting => states[r.index()] = Sorting::Entered,
             }
             stack.push((r, true));
             let inst = m.inst(r);
@@ -157,8 +171,9 @@ pub fn sort_globals(m: &mut Module) {
             }
             let early = inst.op == Op::TypeStruct;
             let uses = inst.ty.into_iter().chain(inst.ids()).filter(|id| !(early && forward.contains(id)));
-            let needs: SmallVec<[InstRef; 8]> = uses.filter_map(|id| listed.get(&id).copied()).collect();
-            stack.extend(needs.into_iter().rev().filter(|n| !done.contains(n)).map(|n| (n, false)));
+            let needs: SmallVec<[InstRef; 8]> = uses.filter_map(|id| listed.get(id).copied()).collect();
+            let open = needs.into_iter().rev().filter(|n| states[n.index()] != Sorting::Done);
+            stack.extend(open.map(|n| (n, false)));
         }
     }
     m.globals.extend(out);

@@ -27,7 +27,7 @@ impl Users {
     pub fn new(module: &Module) -> Users {
         let mut ranges: IdMap<Range> = module.id_map();
         let mut ids = Vec::new();
-        for r in module.all() {
+        module.all().for_each(|r| {
             for_each_use(module, module.inst(r), |id| match ranges.get_mut(id) {
                 Some(range) if range.last == r => {}
                 Some(range) => (range.len, range.last) = (range.len + 1, r),
@@ -36,18 +36,19 @@ impl Users {
                     ranges.insert(id, Range { start: 0, len: 1, last: r });
                 }
             });
-        }
+        });
         let mut total = 0;
-        let mut users = Vec::new();
+        // Any instruction stands where the users will.
+        let any = ids.first().and_then(|id| ranges.get(*id)).map(|range| range.last);
         for id in ids {
             if let Some(range) = ranges.get_mut(id) {
                 range.start = total;
                 total += std::mem::take(&mut range.len);
-                users.resize(total as usize, range.last);
             }
         }
+        let mut users = any.map_or_else(Vec::new, |any| vec![any; total as usize]);
         // Every range is long enough: the same instructions are met in the same order.
-        for r in module.all() {
+        module.all().for_each(|r| {
             for_each_use(module, module.inst(r), |id| {
                 let Some(range) = ranges.get_mut(id) else { return };
                 let end = (range.start + range.len) as usize;
@@ -56,7 +57,7 @@ impl Users {
                     range.len += 1;
                 }
             });
-        }
+        });
         Users { ranges, users, edits: module.edits() }
     }
 
@@ -102,6 +103,7 @@ pub fn is_note(op: Op) -> bool {
 }
 
 /// Calls `f` for each id that an instruction uses, or may use, as often as it does.
+#[inline]
 pub fn for_each_use(module: &Module, inst: &Inst, mut f: impl FnMut(Id)) {
     if let Some(ty) = inst.ty {
         f(ty);

@@ -9,11 +9,11 @@ use crate::pipeline::PassCx;
 use crate::{Refusal, Target, capabilities, inline, kernel, local_cse};
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::extensions::{capabilities_of, capability_of_component, extensions_of};
-use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::remove_globals;
 use coop_ir::spv::{AddressingModel, Capability, Decoration, LinkageType, StorageClass};
 use coop_ir::types::Scalar;
-use coop_ir::{Id, InstRef, Module, Op, Operand};
+use coop_ir::{Id, IdIndex, IdSet, Inst, InstRef, Module, Op, Operand};
 
 /// The extensions that add to the matrices of SPV_KHR_cooperative_matrix, removed if the output does not need them.
 const BEYOND_KHR: [&str; 4] = [
@@ -120,17 +120,19 @@ pub(crate) fn unused_functions(m: &mut Module) {
             work.extend(i.ids());
         }
     }
-    let bodies: FxHashMap<Id, usize> =
-        (0..m.functions.len()).filter_map(|f| Some((m.inst(m.functions[f].def).result?, f))).collect();
-    let mut used: FxHashSet<Id> = FxHashSet::default();
+    let mut bodies = IdIndex::new(m);
+    let functions = || m.functions.iter().map(|f| m.inst(f.def).result);
+    functions().zip(0..).for_each(|(id, f)| id.into_iter().for_each(|id| bodies.insert(id, f)));
+    let mut used = IdSet::default();
     while let Some(id) = work.pop() {
-        if let Some(f) = bodies.get(&id)
+        if let Some(f) = bodies.get(id)
             && used.insert(id)
         {
-            work.extend(m.functions[*f].insts().flat_map(|r| m.inst(r).ids().collect::<Vec<_>>()));
+            let insts = m.functions[f as usize].insts();
+            insts.for_each(|r| work.extend(m.inst(r).ids().filter(|id| bodies.get(*id).is_some())));
         }
     }
-    let gone: FxHashSet<Id> = bodies.keys().copied().filter(|id| !used.contains(id)).collect();
+    let gone: FxHashSet<Id> = functions().flatten().filter(|id| !used.contains(*id)).collect();
     inline::remove(m, &gone);
 }
 
@@ -176,31 +178,29 @@ fn unused_globals(m: &mut Module, bound: u32) {
     };
     let mentions = |op: Op| op.is_name() || op.is_literal_decoration();
     // From the last to the first: the operands of a removed one are removed in the same iteration.
-    let mut used: FxHashSet<Id> = FxHashSet::default();
-    for r in m.functions.iter().flat_map(|f| f.insts()).chain(m.trailing.iter().copied()) {
-        let i = m.inst(r);
-        used.extend(i.ty);
-        used.extend(i.ids());
-    }
+    let mut used = IdSet::default();
+    let use_all =
+        |used: &mut IdSet, i: &Inst| i.ty.into_iter().chain(i.ids()).fold(false, |new, id| used.insert(id) | new);
+    let others = m.functions.iter().flat_map(|f| f.insts()).chain(m.trailing.iter().copied());
+    others.for_each(|r| _ = use_all(&mut used, m.inst(r)));
     for r in &m.globals {
         let i = m.inst(*r);
         // A forward declaration is removed with its pointer.
         if !removable(m, *r) && !mentions(i.op) && i.op != Op::TypeForwardPointer {
-            used.extend(i.ty);
-            used.extend(i.ids());
+            use_all(&mut used, i);
         }
     }
     // To a fixed point: a struct may come before the pointer type that keeps it.
+    let declared: Vec<(Id, InstRef)> =
+        m.globals.iter().rev().filter(|r| removable(m, **r)).filter_map(|r| Some((m.inst(*r).result?, *r))).collect();
     loop {
-        let before = used.len();
-        for r in m.globals.iter().rev() {
-            let i = m.inst(*r);
-            if removable(m, *r) && i.result.is_some_and(|id| used.contains(&id)) {
-                used.extend(i.ty);
-                used.extend(i.ids());
+        let mut any = false;
+        for (id, r) in &declared {
+            if used.contains(*id) {
+                any |= use_all(&mut used, m.inst(*r));
             }
         }
-        if used.len() == before {
+        if !any {
             break;
         }
     }
@@ -209,7 +209,7 @@ fn unused_globals(m: &mut Module, bound: u32) {
         .iter()
         .filter(|r| removable(m, **r))
         .filter_map(|r| m.inst(*r).result)
-        .filter(|id| !used.contains(id))
+        .filter(|id| !used.contains(*id))
         .collect();
     let gone: FxHashSet<InstRef> = m
         .globals

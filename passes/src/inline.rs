@@ -23,20 +23,15 @@ use coop_ir::builder::Globals;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::Type;
-use coop_ir::uses::{Users, for_each_use, is_note};
+use coop_ir::uses::{for_each_use, is_note};
 use coop_ir::{Id, InstRef, Module, Op};
 
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mut g = Globals::new(m);
     in_place_of_calls(m, &mut g, &functions_through(m))?;
-    let mut users = Users::new(m);
     for f in 0..m.functions.len() {
-        if users.is_stale(m) {
-            users = Users::new(m);
-        }
         let layouts = m.functions[f].insts().any(|r| m.inst(r).ty.is_some_and(|ty| is_addressing(m, ty)));
-        let found =
-            ssa::candidates(m, f, &users, &|m, ty| is_addressing(m, ty) || (layouts && is_part_of_addresses(m, ty)));
+        let found = ssa::candidates(m, f, &|m, ty| is_addressing(m, ty) || (layouts && is_part_of_addresses(m, ty)));
         ssa::promote(m, f, &found);
     }
     coop_ir::rewrite::sort_globals(m);

@@ -59,8 +59,8 @@ pub struct Pass {
     pub summary: &'static str,
     /// The targets that it is run for.
     pub targets: &'static [Target],
-    /// Returns true for opcodes that no module has after it.
-    pub removes: fn(Op) -> bool,
+    /// Tells the opcodes that no module has after it, if there are such.
+    pub removes: Option<fn(Op) -> bool>,
     run: fn(&mut Module, &mut PassCx<'_>) -> Result<(), Refusal>,
 }
 
@@ -70,14 +70,14 @@ pub static PASSES: &[Pass] = &[
         name: "entry",
         summary: "keep the entry point that is lowered for, where the options name one",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: entry::run,
     },
     Pass {
         name: "captures",
         summary: "pass by value what per-element operations pass by value to functions that take a pointer",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: |m, _| {
             coop_ir::captures::take_as_passed(m);
             Ok(())
@@ -87,140 +87,142 @@ pub static PASSES: &[Pass] = &[
         name: "input-blocks",
         summary: "replace blocks of built-in variables by a variable for each member",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: input_blocks::run,
     },
     Pass {
         name: "capabilities",
         summary: "declare the capabilities that declared ones imply",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: capabilities::run,
     },
     Pass {
         name: "decorations",
         summary: "replace decoration groups, and drop decorations that do not hold for parts of a matrix",
         targets: Target::ALL,
-        removes: |op| op == Op::GroupDecorate || op == Op::GroupMemberDecorate,
+        removes: Some(|op| op == Op::GroupDecorate || op == Op::GroupMemberDecorate),
         run: decorations::run,
     },
     Pass {
         name: "specialize",
         summary: "replace the constants that matrices depend on by their values",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: specialize::run,
     },
     Pass {
         name: "fold",
         summary: "fold constants and branches on them, and remove unreachable code",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: fold::run,
     },
     Pass {
         name: "private",
         summary: "promote private memory of OpenCL kernels to values, whatever pointers access it",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: private::run,
     },
     Pass {
         name: "vulkan",
         summary: "turn OpenCL kernels into Vulkan compute shaders, if requested",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: vulkan::run,
     },
     Pass {
         name: "inline",
         summary: "inline functions that take or return matrices, tensor layouts or views",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: inline::run,
     },
     Pass {
         name: "kernel",
         summary: "access the matrices of OpenCL kernels through pointers to their component type",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: kernel::run,
     },
     Pass {
         name: "dialect",
         summary: "rewrite other dialects into KHR and NV2 instructions",
         targets: Target::ALL,
-        removes: |op| op.is_nv_matrix_instruction() || op.is_intel_matrix_instruction() || op.is_qcom_conversion(),
+        removes: Some(|op| {
+            op.is_nv_matrix_instruction() || op.is_intel_matrix_instruction() || op.is_qcom_conversion()
+        }),
         run: dialect::run,
     },
     Pass {
         name: "visibility",
         summary: "make shared memory visible by barriers instead of by each access",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: visibility::run,
     },
     Pass {
         name: "tensor",
         summary: "rebuild the layout and the view of each tensor load and store in front of it, from plain numbers",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: tensor::run,
     },
     Pass {
         name: "emulate",
         summary: "emulate subgroups of a size that the device does not support, if lanes come from the local invocation index",
         targets: &[Target::Scalar],
-        removes: |_| false,
+        removes: None,
         run: emulate::run,
     },
     Pass {
         name: "scalar",
         summary: "replace cooperative matrices by arrays of the elements that each invocation owns",
         targets: &[Target::Scalar],
-        removes: Op::is_matrix_instruction,
+        removes: Some(Op::is_matrix_instruction),
         run: to_scalar::run,
     },
     Pass {
         name: "tiles",
         summary: "replace cooperative matrices by arrays of matrices that the device supports",
         targets: &[Target::Khr],
-        removes: Op::is_extended_matrix_instruction,
+        removes: Some(Op::is_extended_matrix_instruction),
         run: to_tiles::run,
     },
     Pass {
         name: "tiles-ext",
         summary: "as tiles, and keep the instructions of SPV_EXT_cooperative_matrix_maintenance1 that the device supports",
         targets: &[Target::Ext],
-        removes: |op| op.is_tensor_access() || op == Op::CooperativeMatrixTransposeNV,
+        removes: Some(|op| op.is_tensor_access() || op == Op::CooperativeMatrixTransposeNV),
         run: to_tiles::run,
     },
     Pass {
         name: "pointers",
         summary: "inline generated functions that receive pointers which can't be passed",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: inline::given_pointers,
     },
     Pass {
         name: "bfloat16",
         summary: "replace bfloat16 by 16-bit integers and arithmetic on them if the device lacks the type",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: bfloat16::run,
     },
     Pass {
         name: "cleanup",
         summary: "remove unused capabilities, extensions, types and constants",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: cleanup::run,
     },
     Pass {
         name: "non-uniform",
         summary: "decorate pointers into bindings that the input chooses with a NonUniform index",
         targets: Target::ALL,
-        removes: |_| false,
+        removes: None,
         run: decorations::keep_non_uniform,
     },
 ];
@@ -439,7 +441,9 @@ fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
 
 fn check(module: &Module, pass: &Pass, verify: bool) -> Result<(), Error> {
     let bug = |message: String| Error::Bug { pass: pass.name, message };
-    if let Some(r) = module.all().find(|r| (pass.removes)(module.inst(*r).op)) {
+    if let Some(removes) = pass.removes
+        && let Some(r) = module.all().find(|r| removes(module.inst(*r).op))
+    {
         let inst = module.inst(r);
         if inst.opaque {
             let why = format!("{} has operands beyond its grammar", inst.op);

@@ -82,7 +82,7 @@ impl Size {
     const FACTOR: usize = 6;
 
     pub(crate) fn of(before: &Module, after: &Module) -> Size {
-        let bytes = |m: &Module| binary::write_words(m).len() * 4;
+        let bytes = |m: &Module| binary::word_count(m) * 4;
         let (input, output) = (bytes(before), bytes(after));
         let why = (output > Size::FACTOR * input).then(|| Size::why(before, after, (input, output)));
         Size { input, output, why }

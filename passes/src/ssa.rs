@@ -10,38 +10,58 @@ use coop_ir::effects::ExtSet;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::Type;
-use coop_ir::uses::{Users, is_note};
-use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use coop_ir::uses::{for_each_use, is_note};
+use coop_ir::{Id, IdSet, Inst, InstRef, Module, Op, Operand};
+use smallvec::SmallVec;
 
 /// Returns the variables of function `f` whose type is `wanted`, and that are only loaded and stored as a whole.
-pub(crate) fn candidates(m: &Module, f: usize, users: &Users, wanted: &dyn Fn(&Module, Id) -> bool) -> Vec<Id> {
+pub(crate) fn candidates(m: &Module, f: usize, wanted: &dyn Fn(&Module, Id) -> bool) -> Vec<Id> {
     let Some(entry) = m.functions[f].blocks.first() else { return Vec::new() };
     let of_function = entry.insts.iter().map(|r| m.inst(*r)).take_while(|i| {
         // Variables come first, with source positions among them.
         i.op == Op::Variable || i.op.is_line() || i.op == Op::ExtInst
     });
-    of_function
+    let mut pointees: FxHashMap<Id, Id> = FxHashMap::default();
+    let mut found: Vec<Id> = of_function
         .filter(|i| i.op == Op::Variable)
         .filter_map(|i| {
             let id = i.result?;
             let Type::Pointer { pointee, .. } = Type::of(m, i.ty?)? else { return None };
-            (wanted(m, pointee) && is_simple(m, users, id, pointee)).then_some(id)
+            pointees.insert(id, pointee);
+            wanted(m, pointee).then_some(id)
         })
-        .collect()
+        .collect();
+    if found.is_empty() {
+        return found;
+    }
+    // Only the function itself uses its variables, and words of opaque instructions elsewhere that may be their ids.
+    let mut left: IdSet = IdSet::default();
+    found.iter().for_each(|id| _ = left.insert(*id));
+    let mut refuted: IdSet = IdSet::default();
+    let mut look = |i: &Inst| {
+        for_each_use(m, i, |id| {
+            if left.contains(id) && !pointees.get(&id).is_some_and(|pointee| is_simple_use(m, i, id, *pointee)) {
+                refuted.insert(id);
+            }
+        });
+    };
+    m.functions[f].insts().for_each(|r| look(m.inst(r)));
+    let others = m.globals.iter().chain(&m.trailing).map(|r| m.inst(*r));
+    others.filter(|i| i.opaque).for_each(&mut look);
+    found.retain(|id| !refuted.contains(*id));
+    found
 }
 
-fn is_simple(m: &Module, users: &Users, id: Id, pointee: Id) -> bool {
+/// Returns true if a use of a variable loads or stores it as a whole, or is a note about it.
+fn is_simple_use(m: &Module, i: &Inst, id: Id, pointee: Id) -> bool {
     let volatile = |i: &Inst| i.memory_access().contains(MemoryAccess::Volatile);
-    users.of(id).iter().all(|r| {
-        let i = m.inst(*r);
-        match i.op {
-            Op::Load => i.ty == Some(pointee) && !volatile(i),
-            Op::Store => i.accessed() == Some(id) && i.stored() != Some(id) && !volatile(i),
-            // Debug information of variables is removed with them.
-            Op::ExtInst => is_debug(m, i),
-            op => is_note(op),
-        }
-    })
+    match i.op {
+        Op::Load => i.ty == Some(pointee) && !volatile(i),
+        Op::Store => i.accessed() == Some(id) && i.stored() != Some(id) && !volatile(i),
+        // Debug information of variables is removed with them.
+        Op::ExtInst => is_debug(m, i),
+        op => is_note(op),
+    }
 }
 
 /// Returns true if an instruction is an extended one of a set that has no effect.
@@ -73,10 +93,12 @@ pub(crate) fn promote(m: &mut Module, f: usize, variables: &[Id]) {
     collect_events(m, f, &mut places);
     let mut map: FxHashMap<Id, Id> = FxHashMap::default();
     let mut new_phis: Vec<Phi> = Vec::new();
+    let mut ends = Ends::new(cfg.len());
     for id in variables {
         let Some(mut place) = places.remove(id) else { continue };
+        let first = new_phis.len();
         place.add_phis(m, &cfg, &frontiers, &mut new_phis);
-        place.rename(m, &cfg, &mut map, &mut new_phis);
+        place.rename(m, &cfg, &mut ends, &mut map, &mut new_phis[first..]);
     }
     // The replacement of a load may be the load of another variable. A module that is not well formed may store the
     // value of a later load: that is a cycle.
@@ -173,25 +195,28 @@ impl PromotedVariable {
         }
     }
 
-    /// Finds the value of each load and the incoming values of each phi.
-    fn rename(&self, m: &mut Module, cfg: &Cfg, map: &mut FxHashMap<Id, Id>, phis: &mut [Phi]) {
-        let mut events: FxHashMap<usize, Vec<Event>> = FxHashMap::default();
-        for (b, e) in &self.events {
-            events.entry(*b).or_default().push(*e);
+    /// Finds the value of each load and the incoming values of each phi; `phis` are those of this variable.
+    fn rename(&self, m: &mut Module, cfg: &Cfg, ends: &mut Ends, map: &mut FxHashMap<Id, Id>, phis: &mut [Phi]) {
+        // The values at the ends of blocks with a phi or a store; the others have those of their dominators.
+        ends.clear();
+        for (block, phi) in &self.phis {
+            ends.set(*block, Some(*phi));
+        }
+        for (block, event) in &self.events {
+            if let Event::Store(value) = event {
+                ends.set(*block, Some(*value));
+            }
         }
         let mut unset: Option<Id> = None;
-        let mut at_end: FxHashMap<usize, Option<Id>> = FxHashMap::default();
-        // Dominators come first; unreachable code has no values.
-        let order: Vec<usize> = cfg.rpo().to_vec();
-        let unreached = (0..cfg.len()).filter(|b| !cfg.is_reachable(*b));
-        for b in order.into_iter().chain(unreached) {
-            let above = if cfg.is_reachable(b) {
-                cfg.idom(b).map_or(self.initial, |d| at_end.get(&d).copied().flatten())
-            } else {
-                None
-            };
-            let mut now = self.phis.get(&b).copied().or(above);
-            for event in events.get(&b).into_iter().flatten() {
+        let mut events = self.events.as_slice();
+        while let Some((b, _)) = events.first() {
+            let (of_block, rest) = events.split_at(events.iter().take_while(|e| e.0 == *b).count());
+            events = rest;
+            let mut now = self.phis.get(b).copied();
+            if now.is_none() && matches!(of_block[0].1, Event::Load(_)) {
+                now = self.above(cfg, ends, *b);
+            }
+            for (_, event) in of_block {
                 match event {
                     Event::Store(v) => now = Some(*v),
                     Event::Load(result) => {
@@ -203,11 +228,10 @@ impl PromotedVariable {
                     }
                 }
             }
-            at_end.insert(b, now);
         }
-        for phi in phis.iter_mut().filter(|p| self.phis.get(&p.block) == Some(&p.id)) {
+        for phi in phis {
             for p in cfg.predecessors(phi.block) {
-                let value = match at_end.get(p).copied().flatten() {
+                let value = match self.at_end(cfg, ends, *p) {
                     Some(v) => v,
                     None => *unset.get_or_insert_with(|| undef(m, self.ty)),
                 };
@@ -216,6 +240,66 @@ impl PromotedVariable {
                 }
             }
         }
+    }
+
+    /// Returns the value at the beginning of a block without a phi.
+    fn above(&self, cfg: &Cfg, ends: &mut Ends, block: usize) -> Option<Id> {
+        // Unreachable code has no values.
+        if !cfg.is_reachable(block) {
+            return None;
+        }
+        match cfg.idom(block) {
+            Some(d) => self.at_end(cfg, ends, d),
+            None => self.initial,
+        }
+    }
+
+    /// Returns the value at the end of a block.
+    fn at_end(&self, cfg: &Cfg, ends: &mut Ends, block: usize) -> Option<Id> {
+        // Dominators up to one whose value is known; then all of them have it.
+        let (mut at, mut walked) = (block, SmallVec::<[usize; 16]>::new());
+        let value = loop {
+            if let Some(known) = ends.get(at) {
+                break known;
+            }
+            walked.push(at);
+            if !cfg.is_reachable(at) {
+                break None;
+            }
+            match cfg.idom(at) {
+                Some(d) => at = d,
+                None => break self.initial,
+            }
+        };
+        walked.into_iter().for_each(|b| ends.set(b, value));
+        value
+    }
+}
+
+/// The values of a variable at the ends of blocks, as far as they are known.
+struct Ends {
+    /// For each block, the number of the variable and its value.
+    known: Vec<(u32, Option<Id>)>,
+    variable: u32,
+}
+
+impl Ends {
+    fn new(blocks: usize) -> Ends {
+        Ends { known: vec![(0, None); blocks], variable: 0 }
+    }
+
+    /// Goes on to another variable.
+    fn clear(&mut self) {
+        self.variable += 1;
+    }
+
+    fn get(&self, block: usize) -> Option<Option<Id>> {
+        let (variable, value) = self.known[block];
+        (variable == self.variable).then_some(value)
+    }
+
+    fn set(&mut self, block: usize, value: Option<Id>) {
+        self.known[block] = (self.variable, value);
     }
 }
 
@@ -281,8 +365,10 @@ pub(crate) fn replace_in(m: &mut Module, f: usize, map: &FxHashMap<Id, Id>) {
     if map.is_empty() {
         return;
     }
+    let mut replaced = IdSet::default();
+    map.keys().for_each(|id| _ = replaced.insert(*id));
     for r in m.functions[f].insts().collect::<Vec<_>>() {
-        if m.inst(r).ids().any(|id| map.contains_key(&id)) {
+        if m.inst(r).ids().any(|id| replaced.contains(id)) {
             m.inst_mut(r).map_ids(|id| map.get(&id).copied().unwrap_or(id));
         }
     }

@@ -22,8 +22,8 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::spv::StorageClass;
 use coop_ir::types::{Scalar, Type};
-use coop_ir::uses::{Users, for_each_use};
-use coop_ir::{Id, InstRef, Module, Op, Operand};
+use coop_ir::uses::{for_each_use, is_note};
+use coop_ir::{Id, IdSet, InstRef, Module, Op, Operand};
 use values::Values;
 
 pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
@@ -53,7 +53,8 @@ pub(crate) fn deciders(m: &Module, constants: &Constants) -> Vec<Id> {
         return Vec::new();
     }
     let mut out = Vec::new();
-    for f in 0..m.functions.len() {
+    // A function of one block decides nothing.
+    for f in (0..m.functions.len()).filter(|f| m.functions[*f].blocks.len() > 1) {
         let Some(cfg) = graph(m, f) else { continue };
         let values = Values::new(m, constants, &cfg, f);
         let mut work: Vec<Id> = values.decided().filter_map(|(b, _)| selector(m, f, b)).collect();
@@ -173,7 +174,7 @@ fn unused(m: &mut Module, f: usize, gone: &mut FxHashSet<Id>) {
         };
         i.result.is_some() && quiet && written(m, i) == Written::Nothing
     };
-    let mut used: FxHashSet<Id> = FxHashSet::default();
+    let mut used = IdSet::default();
     let mut work: Vec<Id> = Vec::new();
     for r in insts.iter().filter(|r| !removable(m, **r)) {
         work.extend(m.inst(*r).ids().filter(|id| used.insert(*id)));
@@ -183,7 +184,7 @@ fn unused(m: &mut Module, f: usize, gone: &mut FxHashSet<Id>) {
             work.extend(i.ids().filter(|id| used.insert(*id)));
         }
     }
-    let dead = |r: &InstRef| removable(m, *r) && m.inst(*r).result.is_some_and(|id| !used.contains(&id));
+    let dead = |r: &InstRef| removable(m, *r) && m.inst(*r).result.is_some_and(|id| !used.contains(id));
     let dead: FxHashSet<InstRef> = insts.iter().copied().filter(dead).collect();
     gone.extend(dead.iter().filter_map(|r| m.inst(*r).result));
     ssa::remove_insts(m, f, &dead);
@@ -192,10 +193,11 @@ fn unused(m: &mut Module, f: usize, gone: &mut FxHashSet<Id>) {
 /// Removes variables in shared and private memory that nothing uses: what they take would count.
 fn unused_shared_variables(m: &mut Module) {
     let own = |storage: Option<StorageClass>| matches!(storage, Some(StorageClass::Workgroup | StorageClass::Private));
-    let users = Users::new(m);
+    let mut used = IdSet::default();
+    let users = m.all().map(|r| m.inst(r)).filter(|i| !is_note(i.op) && i.op != Op::EntryPoint);
+    users.for_each(|i| for_each_use(m, i, |id| _ = used.insert(id)));
     let variables = m.globals_with(Op::Variable).filter(|r| own(m.inst(*r).enumerant(0)));
-    let unused = |id: &Id| users.beyond_notes(m, *id).all(|r| m.inst(r).op == Op::EntryPoint);
-    let gone: FxHashSet<Id> = variables.filter_map(|r| m.inst(r).result).filter(unused).collect();
+    let gone: FxHashSet<Id> = variables.filter_map(|r| m.inst(r).result).filter(|id| !used.contains(*id)).collect();
     if gone.is_empty() || m.all().any(|r| m.inst(r).opaque) {
         return;
     }

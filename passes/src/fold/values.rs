@@ -22,9 +22,11 @@ pub(super) struct Values<'a> {
 
 impl<'a> Values<'a> {
     pub(super) fn new(m: &Module, constants: &'a Constants, cfg: &Cfg, f: usize) -> Values<'a> {
+        let insts: usize = m.functions[f].blocks.iter().map(|b| b.insts.len()).sum();
         let mut this = Values {
             constants,
-            of: FxHashMap::default(),
+            // About half of the results are numbers.
+            of: FxHashMap::with_capacity_and_hasher(insts / 2, Default::default()),
             executed: FxHashSet::default(),
             live: vec![false; cfg.len()],
             decided: vec![None; cfg.len()],

@@ -10,17 +10,15 @@ use coop_ir::builder::add_global;
 use coop_ir::constant::Constants;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::Type;
-use coop_ir::uses::{Users, is_note};
+use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
 /// Removes the matrices that nothing reads, of the types in `types`. Variables of those in `values` become values where
 /// they can, so that it is seen what a load is used for.
 pub(crate) fn run(m: &mut Module, constants: &Constants, types: &FxHashSet<Id>, values: &FxHashSet<Id>) {
-    let users = Users::new(m);
-    let variables: Vec<Vec<Id>> =
-        (0..m.functions.len()).map(|f| ssa::candidates(m, f, &users, &|_, ty| values.contains(&ty))).collect();
-    for (f, variables) in variables.iter().enumerate() {
-        ssa::promote(m, f, variables);
+    for f in 0..m.functions.len() {
+        let variables = ssa::candidates(m, f, &|_, ty| values.contains(&ty));
+        ssa::promote(m, f, &variables);
     }
     replaced(m, constants);
     let is_matrix = |m: &Module, id: Id| m.type_of(id).is_some_and(|t| types.contains(&t));

@@ -40,7 +40,6 @@ use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::{insert_before, remove_globals, sort_globals};
 use coop_ir::spv::{Capability, FunctionControl, StorageClass};
 use coop_ir::types::Type;
-use coop_ir::uses::Users;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
 /// Library functions that are equivalent to instructions: each takes a pointer to a number.
@@ -116,8 +115,7 @@ fn split_variables(m: &mut Module, g: &mut Globals, layout: &Layout, f: usize) -
         }
     };
     rewrite::run(m, g, layout, f, &walk, pieces);
-    let users = Users::new(m);
-    let simple = ssa::candidates(m, f, &users, &|_, _| true);
+    let simple = ssa::candidates(m, f, &|_, _| true);
     ssa::promote(m, f, &simple);
     true
 }

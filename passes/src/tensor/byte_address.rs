@@ -13,7 +13,7 @@ use coop_ir::decorate::Decorations;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{Capability, Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
-use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
+use coop_ir::{Function, Id, IdSet, Inst, InstRef, Module, Op, Operand};
 
 /// The most parts of a value that are read one by one.
 const MAX_PARTS: u32 = 1024;
@@ -363,12 +363,14 @@ impl Views {
 
     /// Removes unused views, and declares what the others need. Returns them.
     pub(crate) fn finish(&mut self, m: &mut Module, d: &Decorations) -> Vec<Id> {
-        let mut used: FxHashSet<Id> = FxHashSet::default();
-        for r in m.functions.iter().flat_map(Function::insts) {
-            used.extend(m.inst(r).ids());
+        if self.made.is_empty() {
+            return Vec::new();
         }
+        let mut used = IdSet::default();
+        let insts = m.functions.iter().flat_map(Function::insts);
+        insts.for_each(|r| m.inst(r).ids().for_each(|id| _ = used.insert(id)));
         let (kept, dropped): (Vec<BufferView>, Vec<BufferView>) =
-            self.made.drain(..).partition(|v| used.contains(&v.view));
+            self.made.drain(..).partition(|v| used.contains(v.view));
         let dropped: FxHashSet<Id> = dropped.into_iter().map(|v| v.view).collect();
         coop_ir::rewrite::remove_globals(m, |m, r| {
             let i = m.inst(r);

@@ -25,7 +25,6 @@ use coop_ir::decorate::Decorations;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
-use coop_ir::uses::Users;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 
 /// The decode functions of a load.
@@ -267,12 +266,10 @@ impl DecoderBuilder<'_> {
         splice::duplicate(self.m, f, "_of_binding");
         let f = self.m.functions.len() - 1;
         self.flatten(f)?;
-        let users = Users::new(self.m);
         let physical = StorageClass::PhysicalStorageBuffer;
         let found = ssa::candidates(
             self.m,
             f,
-            &users,
             &|m, ty| matches!(Type::of(m, ty), Some(Type::Pointer { storage, .. }) if storage == physical),
         );
         ssa::promote(self.m, f, &found);

@@ -24,8 +24,7 @@ pub(super) fn run(m: &mut Module, constants: &Constants, profile: &Profile) {
         return;
     }
     for f in 0..m.functions.len() {
-        let users = Users::new(m);
-        let variables = ssa::candidates(m, f, &users, &|_, ty| wide.contains(&ty));
+        let variables = ssa::candidates(m, f, &|_, ty| wide.contains(&ty));
         ssa::promote(m, f, &variables);
     }
     let products = insts(m, Op::CooperativeMatrixMulAddKHR);

@@ -7,7 +7,6 @@ use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::entry::CallGraph;
 use coop_ir::hash::FxHashSet;
-use coop_ir::uses::Users;
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 
 /// Inlines all calls into the functions `entries`, and removes all others.
@@ -30,8 +29,7 @@ pub(super) fn inline_all(m: &mut Module, g: &mut Globals, entries: &FxHashSet<Id
         if m.inst(m.functions[f].def).result.is_some_and(|id| entries.contains(&id)) {
             splice::calls(m, &[f], &chosen).map_err(|unfit| unfit.refusal(m, f))?;
             imported(m, f)?;
-            let users = Users::new(m);
-            let simple = ssa::candidates(m, f, &users, &|_, _| true);
+            let simple = ssa::candidates(m, f, &|_, _| true);
             ssa::promote(m, f, &simple);
         }
     }
