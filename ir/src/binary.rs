@@ -151,6 +151,7 @@ pub fn write_words(module: &Module) -> Vec<u32> {
         out.extend(i.result.map(Id::get));
         out.extend(i.operands.iter().map(|o| o.word()));
     });
+    debug_assert_eq!(out.len(), word_count(module));
     out
 }
 
