@@ -1,17 +1,24 @@
-//! Collision-resistant hashes (BLAKE3, 32 bytes): keys of caches must not collide even where somebody wants them to.
+//! Collision-resistant hashes (BLAKE2b, 32 bytes): keys of caches must not collide even where somebody wants them to.
+
+use blake2b_simd::Params;
+
+/// The bytes of a hash.
+const LENGTH: usize = 32;
 
 /// Returns a collision-resistant hash of byte strings, for caches. Strings that are split elsewhere have another hash.
-pub fn hash(parts: &[&[u8]]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
+pub fn hash(parts: &[&[u8]]) -> [u8; LENGTH] {
+    let mut hasher = Params::new().hash_length(LENGTH).to_state();
     for part in parts {
         hasher.update(&(part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    hasher.finalize().into()
+    let mut out = [0; LENGTH];
+    out.copy_from_slice(hasher.finalize().as_bytes());
+    out
 }
 
 /// Returns the hash of words, in little-endian order.
-pub(crate) fn hash_words(words: &[u32]) -> [u8; 32] {
+pub(crate) fn hash_words(words: &[u32]) -> [u8; LENGTH] {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     hash(&[&bytes])
 }
