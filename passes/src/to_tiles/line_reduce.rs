@@ -270,7 +270,7 @@ impl Tiles<'_, '_> {
 }
 
 /// Tiles folded element by element.
-fn fold_tiles(b: &mut FunctionBuilder<'_>, fold: &Fold, ty: Id, what: Combine, tiles: &[Id]) -> Id {
+pub(super) fn fold_tiles(b: &mut FunctionBuilder<'_>, fold: &Fold, ty: Id, what: Combine, tiles: &[Id]) -> Id {
     let Some((first, rest)) = tiles.split_first().filter(|(_, rest)| !rest.is_empty()) else { return tiles[0] };
     if let Combine::Op(op) = what {
         return rest.iter().fold(*first, |sum, tile| b.ids(op, ty, &[sum, *tile]));

@@ -34,6 +34,7 @@ mod shape;
 mod software_pipeline;
 mod staging;
 mod tensor;
+mod whole_reduce;
 
 use crate::builtins::Builtins;
 use crate::decorations::{self, Decorated};
@@ -470,6 +471,7 @@ impl Tiles<'_, '_> {
             fused_loads::deferred(m, &function, &self.analysis.mats, &self.analysis.accesses, &self.analysis.uses);
         self.function.pipelines =
             software_pipeline::find(m, &function, &self.function.deferred, &self.analysis.accesses);
+        self.plan_blocks(m);
         m.functions[index].blocks.clear();
         let Some(mut b) = FunctionBuilder::rebuild(m, g, &function) else { return Ok(()) };
         let mut last: FxHashMap<Id, Id> = FxHashMap::default();

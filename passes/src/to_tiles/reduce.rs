@@ -1,6 +1,7 @@
 //! Lowers reductions.
 //!
-//! Along lines (rows or columns) that [`super::line_reduce`] does not cover: each subgroup stores some of its tiles to a
+//! Along lines (rows or columns) that [`super::line_reduce`] does not cover, or of all elements where
+//! [`super::whole_reduce`] doesn't: each subgroup stores some of its tiles to a
 //! staging buffer of its own, and its invocations fold their shares of the lines. These *partial* results go to words of the
 //! scope's zone. Then the partial results of each line are folded into a vector with an element for each line, packed in the
 //! layout of tiles. A load with stride 0 broadcasts the vector to the rows (or columns) of a tile, whatever the extent of the
@@ -182,6 +183,10 @@ impl Tiles<'_, '_> {
         } else if let Some(result) = Some((value, &parts))
             .filter(|_| mask == ROW || mask == COLUMN)
             .and_then(|of| self.fold_lines(b, r, &mut slot, &fold, of))
+        {
+            result
+        } else if let Some(result) =
+            Some(&parts).filter(|_| mask == 3).and_then(|parts| self.fold_whole(b, r, &mut slot, &fold, parts))
         {
             result
         } else {

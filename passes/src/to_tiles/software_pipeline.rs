@@ -12,6 +12,10 @@
 //! values that do not change in the loop. That arithmetic is repeated with the values of the next iteration, and so is
 //! the condition of the loop's one exit, since nothing may be read that the program would not have read.
 //!
+//! Where the next product need not be executed (some iterations skip it, there is another exit), nothing can be fetched for it.
+//! A product of the same block can: it is executed if the one before it is. In masked attention, which skips blocks of
+//! keys that nobody looks at, V is on its way while K is multiplied.
+//!
 //! # What is asked of a loop
 //!
 //! 1. One entry (a block that ends in a branch to the header), one back edge, one exit, which is before the products or
@@ -23,6 +27,10 @@
 //! 5. One factor of each product is held, as in attention. Products of two factors from memory keep the device busy as
 //!    they are, and what is fetched would cost them registers: an H100 multiplied 128x128x64 of bfloat16 with 224 TFLOP/s
 //!    without this and with 55 with it, while attention went from 84 to 103.
+//!
+//! # What is asked of a block
+//!
+//! Between two products, nothing writes memory or waits; 4 and 5 hold for the second.
 //!
 //! Factors that are decoded stay as they are: a fetch would wait for memory to decode.
 
@@ -37,33 +45,41 @@ use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{BuiltIn, StorageClass};
 use coop_ir::types::Type;
-use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
+use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 
 /// Units that an invocation fetches of a factor, at most.
 const MOST: u32 = 8;
 /// Instructions that are repeated for a value, at most.
 const DEPTH: u32 = 64;
 
-/// A loop whose products are fetched ahead.
+/// Products of a block whose factors are fetched ahead.
+#[derive(Default)]
 pub(super) struct Pipeline {
-    /// The block before the loop, and the loop's first.
-    pub(super) entry: Id,
-    pub(super) header: Id,
-    /// The block that goes back.
-    latch: Id,
+    /// The loop, if each iteration fetches for the first product of the next.
+    around: Option<Around>,
     /// The products, in order.
     products: Vec<InstRef>,
-    /// The header's phis: what they begin with and what they get from each iteration.
-    phis: FxHashMap<Id, (Id, Id)>,
-    /// The ids that are defined in the loop.
+    /// The ids that are defined in the loop; without one, behind the first product.
     inside: FxHashSet<Id>,
-    exit: Exit,
     /// The data fetched for the next product: words of the left and of the right factor. Empty before the loop, and
     /// for what is not fetched.
     fetched: [Vec<Id>; 2],
     /// The data fetched for each product.
     plans: Vec<[Option<Fetch>; 2]>,
     live: bool,
+}
+
+/// A loop each of whose iterations has the products.
+#[derive(Clone)]
+struct Around {
+    /// The block before the loop, and the loop's first.
+    entry: Id,
+    header: Id,
+    /// The block that goes back.
+    latch: Id,
+    /// The header's phis: what they begin with and what they get from each iteration.
+    phis: FxHashMap<Id, (Id, Id)>,
+    exit: Exit,
 }
 
 /// The exit of a loop.
@@ -91,7 +107,8 @@ enum Iteration {
     Next,
 }
 
-/// The loops of a function with products that can be fetched ahead, as far as control flow is concerned.
+/// The products of a function whose factors can be fetched ahead, as far as control flow is concerned: by loops, and behind
+/// them by blocks.
 pub(super) fn find(
     m: &Module,
     function: &Function,
@@ -112,6 +129,31 @@ pub(super) fn find(
     for l in 0..loops.all().len() {
         out.extend(pipeline(m, function, &cfg, &loops, l, &fetches));
     }
+    for block in &function.blocks {
+        out.extend(of_block(m, block, &fetches));
+    }
+    out
+}
+
+/// The products of a block that follow each other, with nothing between them that writes memory or waits.
+fn of_block(m: &Module, block: &Block, fetches: &dyn Fn(&InstRef) -> bool) -> Vec<Pipeline> {
+    let mut out: Vec<Pipeline> = Vec::new();
+    let mut open = Pipeline::default();
+    for r in &block.insts {
+        let inst = m.inst(*r);
+        if writes(m, inst) {
+            out.push(std::mem::take(&mut open));
+            continue;
+        }
+        if !open.products.is_empty() {
+            open.inside.extend(inst.result);
+        }
+        if fetches(r) {
+            open.products.push(*r);
+        }
+    }
+    out.push(open);
+    out.retain(|p| p.products.len() > 1);
     out
 }
 
@@ -178,10 +220,9 @@ fn pipeline(
             phis.insert(inst.result?, (from(entry)?, from(latch)?));
         }
     }
-    let header = cfg.label(header)?;
     let exit = Exit { condition, stays, before };
-    let (fetched, plans) = ([Vec::new(), Vec::new()], Vec::new());
-    Some(Pipeline { entry, header, latch, products, phis, inside, exit, fetched, plans, live: false })
+    let around = Around { entry, header: cfg.label(header)?, latch, phis, exit };
+    Some(Pipeline { around: Some(around), products, inside, ..Pipeline::default() })
 }
 
 /// Returns true if an instruction may be repeated elsewhere.
@@ -199,6 +240,11 @@ fn is_pure(m: &Module, inst: &Inst) -> bool {
 }
 
 impl Pipeline {
+    /// The values that a phi of the loop's header begins with and gets from each iteration.
+    fn phi(&self, id: Id) -> Option<(Id, Id)> {
+        self.around.as_ref()?.phis.get(&id).copied()
+    }
+
     /// Returns true if a value can be computed for an iteration.
     fn can(&self, m: &Module, id: Id, iteration: Iteration, depth: u32) -> bool {
         if !self.inside.contains(&id) {
@@ -207,11 +253,11 @@ impl Pipeline {
         if depth == 0 {
             return false;
         }
-        if let Some((first, next)) = self.phis.get(&id) {
+        if let Some((first, next)) = self.phi(id) {
             return match iteration {
-                Iteration::First => !self.inside.contains(first),
+                Iteration::First => !self.inside.contains(&first),
                 Iteration::This => true,
-                Iteration::Next => self.can(m, *next, Iteration::This, depth - 1),
+                Iteration::Next => self.can(m, next, Iteration::This, depth - 1),
             };
         }
         let Some(inst) = m.def_inst(id) else { return false };
@@ -229,7 +275,7 @@ impl Pipeline {
         if !self.inside.contains(&id) {
             return id;
         }
-        if let Some((first, next)) = self.phis.get(&id).copied() {
+        if let Some((first, next)) = self.phi(id) {
             return match iteration {
                 Iteration::First => first,
                 Iteration::This => id,
@@ -292,9 +338,37 @@ impl Tiles<'_, '_> {
         fetches.iter().any(Option::is_some).then_some(fetches)
     }
 
-    /// The fetches for each product of a pipeline, if all that they need is there.
+    /// Plans what is fetched for the products of a block, each but the first.
+    pub(super) fn plan_blocks(&mut self, m: &Module) {
+        let mut pipelines = std::mem::take(&mut self.function.pipelines);
+        for pipeline in pipelines.iter_mut().filter(|p| p.around.is_none()) {
+            let factors = |r: &InstRef| Some((m.inst(*r).id(0)?, m.inst(*r).id(1)?));
+            let whole = |r: &InstRef| {
+                let Some((x, y)) = factors(r) else { return false };
+                let (Some(a), Some(b)) = (self.mat_of(m, x), self.mat_of(m, y)) else { return false };
+                self.plan_slices((x, a), (y, b)).steps == a.cols()
+            };
+            // A product in slices stages several times, and what was fetched would be put there with the first.
+            if !pipeline.products.iter().all(whole) {
+                continue;
+            }
+            let fetched = |r: &InstRef| {
+                let mut plan = self.fetches(m, *r)?;
+                let can = |f: &Fetch| f.access.args.iter().all(|id| pipeline.can(m, *id, Iteration::This, DEPTH));
+                plan.iter_mut().for_each(|f| *f = f.take().filter(can));
+                Some(plan)
+            };
+            let rest = pipeline.products[1..].iter().map(|r| fetched(r).unwrap_or_default());
+            let plans: Vec<[Option<Fetch>; 2]> = std::iter::once([None, None]).chain(rest).collect();
+            pipeline.live = plans.iter().flatten().any(Option::is_some);
+            pipeline.plans = plans;
+        }
+        self.function.pipelines = pipelines;
+    }
+
+    /// The fetches for each product of a loop, if all that they need is there.
     fn plans(&self, m: &Module, pipeline: &Pipeline) -> Option<Vec<[Option<Fetch>; 2]>> {
-        let exit = pipeline.exit;
+        let exit = pipeline.around.as_ref()?.exit;
         let iterations =
             if exit.before { [Iteration::First, Iteration::Next] } else { [Iteration::This, Iteration::This] };
         if !iterations.iter().all(|iteration| pipeline.can(m, exit.condition, *iteration, DEPTH)) {
@@ -317,14 +391,14 @@ impl Tiles<'_, '_> {
     /// At the end of a block: fetches for the first product of a loop that begins behind it.
     pub(super) fn prefetch_first(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
         for n in 0..self.function.pipelines.len() {
-            if self.function.pipelines[n].entry != label {
+            let pipeline = &self.function.pipelines[n];
+            let Some(before) = pipeline.around.as_ref().filter(|a| a.entry == label).map(|a| a.exit.before) else {
                 continue;
-            }
-            let Some(plans) = self.plans(b.module, &self.function.pipelines[n]) else { continue };
-            let mut pipeline = std::mem::replace(&mut self.function.pipelines[n], Pipeline::nothing(label));
+            };
+            let Some(plans) = self.plans(b.module, pipeline) else { continue };
+            let mut pipeline = std::mem::take(&mut self.function.pipelines[n]);
             pipeline.plans = plans;
-            let ask = pipeline.exit.before.then_some(Iteration::First);
-            pipeline.fetched = self.fetch(b, &pipeline, 0, Iteration::First, ask);
+            pipeline.fetched = self.fetch(b, &pipeline, 0, Iteration::First, before.then_some(Iteration::First));
             pipeline.live = true;
             self.function.pipelines[n] = pipeline;
         }
@@ -334,13 +408,14 @@ impl Tiles<'_, '_> {
     pub(super) fn add_carried_phis(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
         let word = b.u32_type();
         let quad = b.globals.vector(b.module, word, 4);
-        for pipeline in self.function.pipelines.iter_mut().filter(|p| p.live && p.header == label) {
+        for pipeline in self.function.pipelines.iter_mut().filter(|p| p.live) {
+            let Some(around) = pipeline.around.as_ref().filter(|a| a.header == label) else { continue };
             for factor in &mut pipeline.fetched {
                 for value in factor {
                     let phi = b.ids(Op::Phi, quad, &[]);
                     let Some(at) = b.module.def(phi) else { continue };
-                    let nothing = (*value, pipeline.latch);
-                    self.function.carried.push(CarriedPhi { at, first: (*value, pipeline.entry), next: nothing });
+                    let nothing = (*value, around.latch);
+                    self.function.carried.push(CarriedPhi { at, first: (*value, around.entry), next: nothing });
                     *value = phi;
                 }
             }
@@ -382,12 +457,12 @@ impl Tiles<'_, '_> {
             }
             all
         };
-        let Some(ask) = ask else {
+        let Some((ask, exit)) = ask.zip(pipeline.around.as_ref().map(|a| a.exit)) else {
             let mut all = load(b).into_iter();
             return std::array::from_fn(|_| all.next().unwrap_or_default());
         };
-        let mut goes_on = pipeline.get(b, pipeline.exit.condition, ask, &mut made);
-        if !pipeline.exit.stays {
+        let mut goes_on = pipeline.get(b, exit.condition, ask, &mut made);
+        if !exit.stays {
             let ty = b.globals.bool(b.module);
             goes_on = b.ids(Op::LogicalNot, ty, &[goes_on]);
         }
@@ -486,49 +561,26 @@ impl Tiles<'_, '_> {
     /// Behind the barrier of a product: fetches for the next.
     pub(super) fn fetch_next(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) {
         let Some(n) = self.function.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else { return };
-        let entry = self.function.pipelines[n].entry;
-        let mut pipeline = std::mem::replace(&mut self.function.pipelines[n], Pipeline::nothing(entry));
+        let mut pipeline = std::mem::take(&mut self.function.pipelines[n]);
         let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
-        pipeline.fetched = match at + 1 < pipeline.products.len() {
-            true => self.fetch(b, &pipeline, at + 1, Iteration::This, None),
-            false => {
-                let ask = if pipeline.exit.before { Iteration::Next } else { Iteration::This };
-                let next = self.fetch(b, &pipeline, 0, Iteration::Next, Some(ask));
-                self.close(&pipeline, &next);
-                next
-            }
+        pipeline.fetched = if at + 1 < pipeline.products.len() {
+            self.fetch(b, &pipeline, at + 1, Iteration::This, None)
+        } else if let Some(around) = &pipeline.around {
+            let ask = if around.exit.before { Iteration::Next } else { Iteration::This };
+            let next = self.fetch(b, &pipeline, 0, Iteration::Next, Some(ask));
+            self.close(around, &next);
+            next
+        } else {
+            Default::default()
         };
         self.function.pipelines[n] = pipeline;
     }
 
     /// Hands what was fetched in the last product to the phis of the header.
-    fn close(&mut self, pipeline: &Pipeline, next: &[Vec<Id>; 2]) {
-        let phis: Vec<usize> = (0..self.function.carried.len())
-            .filter(|n| {
-                self.function.carried[*n].next.1 == pipeline.latch
-                    && self.function.carried[*n].first.1 == pipeline.entry
-            })
-            .collect();
-        for (n, value) in phis.into_iter().zip(next.iter().flatten()) {
-            self.function.carried[n].next.0 = *value;
-        }
-    }
-}
-
-impl Pipeline {
-    /// An empty pipeline, which stands in for one that is being changed.
-    fn nothing(entry: Id) -> Pipeline {
-        Pipeline {
-            entry,
-            header: entry,
-            latch: entry,
-            products: Vec::new(),
-            phis: FxHashMap::default(),
-            inside: FxHashSet::default(),
-            exit: Exit { condition: entry, stays: true, before: true },
-            fetched: [Vec::new(), Vec::new()],
-            plans: Vec::new(),
-            live: false,
+    fn close(&mut self, around: &Around, next: &[Vec<Id>; 2]) {
+        let of = |phi: &&mut CarriedPhi| phi.next.1 == around.latch && phi.first.1 == around.entry;
+        for (phi, value) in self.function.carried.iter_mut().filter(of).zip(next.iter().flatten()) {
+            phi.next.0 = *value;
         }
     }
 }
