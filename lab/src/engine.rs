@@ -108,6 +108,7 @@ const ATTENTIONS: &[(u32, Format, Format, bool)] = &[
     (64, Q4_0, Q4_0, false),
     (64, Q8_0, Q8_0, false),
     (128, F16, F16, false),
+    (128, F16, F16, true),
     (128, Q8_0, Q4_0, false),
     (256, F16, F16, false),
     (256, Q8_0, Q8_0, false),
