@@ -11,6 +11,7 @@ use super::layout_chain::layout;
 use super::locate::{Location, Rules};
 use super::memory::Root;
 use super::vectorized::{WideRoot, at};
+use crate::matrix::arena::{QUAD, words_of};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::StorageClass;
@@ -150,6 +151,43 @@ impl Visit {
         );
         let (values, keeps) = got.split_at(count as usize);
         values.iter().enumerate().map(|(i, value)| Loaded { value: *value, keep: keeps.get(i).copied() }).collect()
+    }
+
+    /// Loads runs that fill a quad each, as vectors of four words. `None` if they are not loaded in quads: use
+    /// [`Visit::load_run`].
+    ///
+    /// One test decides for all of them, and words are not taken apart: nothing waits for a load before its value is used, so
+    /// all of them are on their way together.
+    pub(crate) fn load_quads(&mut self, b: &mut FunctionBuilder<'_>, places: &[(Index, Index)]) -> Option<Vec<Id>> {
+        let count = QUAD / self.access.elem.scalar.bytes();
+        let Planned { plan: Plan::Follow, aligned } = self.plan(count)? else { return None };
+        if self.rules.clips() || self.unit(Plan::Follow, count) != Some(QUAD) {
+            return None;
+        }
+        let Endpoint::Memory(_, Some(wide)) = &self.source else { return None };
+        let locations: Vec<Location> = places.iter().map(|place| self.whole(b, *place, count, &aligned)).collect();
+        let mut unless = None;
+        for location in &locations {
+            let no = self.unless(b, location, Some(QUAD), &aligned, count);
+            unless = IndexMath::new(b, 1).or(unless, no);
+        }
+        let whole = |b: &mut FunctionBuilder<'_>| -> Vec<Id> {
+            locations.iter().map(|location| wide.load_unit(b, location.linear, 0, QUAD)).collect()
+        };
+        let Some(unless) = unless else { return Some(whole(b)) };
+        let word = b.u32_type();
+        let quad = b.globals.vector(b.module, word, 4);
+        let elem = self.access.elem;
+        let each = |b: &mut FunctionBuilder<'_>| -> Vec<Id> {
+            let mut quads = Vec::new();
+            for (row, col) in places {
+                let elements: Vec<Id> = self.one_by_one(b, *row, *col, count).iter().map(|l| l.value).collect();
+                let words = words_of(b, elem, &elements);
+                quads.push(b.ids(Op::CompositeConstruct, quad, &words));
+            }
+            quads
+        };
+        Some(b.choose(unless, &vec![quad; places.len()], &mut |b| each(b), &mut |b| whole(b)))
     }
 
     /// Locates a run, assuming that the tested offsets are aligned.

@@ -159,10 +159,7 @@ impl WideRoot {
         let bytes = self.wide.elem.scalar.bytes();
         let mut out = Vec::new();
         for n in 0..(count * bytes).div_ceil(unit) {
-            let address = self.address(linear).behind(n * unit);
-            let (pointer, ty) = self.pointer(b, &address, unit);
-            let operands = self.operands(unit);
-            let whole = b.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(operands));
+            let whole = self.load_unit(b, linear, n, unit);
             let word = b.u32_type();
             let words: Vec<Id> = match unit {
                 4 => vec![whole],
@@ -172,6 +169,14 @@ impl WideRoot {
         }
         out.truncate(count as usize);
         out
+    }
+
+    /// Loads unit `n` from the element with index `linear` on, which begins a unit: a word or a vector of words.
+    pub(super) fn load_unit(&self, b: &mut FunctionBuilder<'_>, linear: Num, n: u32, unit: u32) -> Id {
+        let address = self.address(linear).behind(n * unit);
+        let (pointer, ty) = self.pointer(b, &address, unit);
+        let operands = self.operands(unit);
+        b.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(operands))
     }
 
     /// Stores elements from index `linear`, which begins a unit.

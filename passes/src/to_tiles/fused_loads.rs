@@ -198,16 +198,26 @@ impl Tiles<'_, '_> {
         if !factors.iter().any(|f| matches!(f.0, Factor::StagingBuffer { .. })) {
             return;
         }
-        self.arena.barrier(b, zone);
-        let fetched = self.put_fetched(b, r, slices);
-        for ((factor, mat), _) in factors.into_iter().zip(fetched).filter(|(_, fetched)| !fetched) {
+        // Loads are on their way before anybody waits: of both factors, and while others still read the last slice.
+        let mut quads = self.take_fetched(r, slices);
+        let begins = |mat: Mat| match mat.shape.use_ {
+            Use::A => (0, first * mat.tile_cols),
+            _ => (first * mat.tile_rows, 0),
+        };
+        for ((factor, mat), quads) in factors.iter().zip(&mut quads).filter(|(_, quads)| quads.is_none()) {
             let Factor::StagingBuffer { access, staging } = factor else { continue };
-            let function = self.fill(b, access, mat, *staging);
-            let (row, col) = match mat.shape.use_ {
-                Use::A => (0, first * mat.tile_cols),
-                _ => (first * mat.tile_rows, 0),
-            };
+            *quads = self.fetch_slice(b, (access, *mat, staging.layout), begins(*mat));
+        }
+        self.arena.barrier(b, zone);
+        for ((factor, mat), quads) in factors.iter().zip(&quads) {
+            let (Factor::StagingBuffer { access, staging }, None) = (factor, quads) else { continue };
+            let function = self.fill(b, access, *mat, *staging);
+            let (row, col) = begins(*mat);
             super::tensor::call(b, function, &access.args, Index::Const(row), Index::Const(col));
+        }
+        for ((factor, _), quads) in factors.iter().zip(&quads) {
+            let (Factor::StagingBuffer { staging, .. }, Some(quads)) = (factor, quads) else { continue };
+            self.put_words(b, *staging, quads);
         }
         self.arena.barrier(b, zone);
         self.fetch_next(b, r);

@@ -36,6 +36,7 @@
 
 use super::Tiles;
 use super::fused_loads::{Factor, Slices, writes};
+use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
 use crate::matrix::arena::words_of;
@@ -310,6 +311,24 @@ struct Fetch {
     units: u32,
 }
 
+impl Fetch {
+    /// Returns true if the staging buffer has the whole matrix and nothing else: what pads tiles is not in memory.
+    fn is_whole(&self) -> bool {
+        let (rows, cols) = (self.access.rows, self.access.cols);
+        let extents = if self.layout.down { (cols, rows) } else { (rows, cols) };
+        (self.layout.lines, self.layout.length) == extents
+    }
+
+    /// Calls the function that fetches: the quads of the invocation.
+    fn call(&self, b: &mut FunctionBuilder<'_>, operands: &[Id]) -> Vec<Id> {
+        let word = b.u32_type();
+        let quad = b.globals.vector(b.module, word, 4);
+        let array = b.globals.array(b.module, quad, self.units);
+        let got = b.ids(Op::FunctionCall, array, operands);
+        (0..self.units).map(|n| b.op(Op::CompositeExtract, quad, [got.into(), n.into()])).collect()
+    }
+}
+
 impl Tiles<'_, '_> {
     /// The factors of a product that are fetched. `None` if they do not fit their staging buffers as a whole.
     fn fetches(&self, m: &Module, product: InstRef) -> Option<[Option<Fetch>; 2]> {
@@ -320,22 +339,36 @@ impl Tiles<'_, '_> {
         if plan.steps != a.cols() {
             return None;
         }
-        let invocations = self.analysis.invocations?;
         let [left, right] = plan.factors;
         if left.is_some() && right.is_some() {
             return None;
         }
-        let of = |factor: Option<(Access, Layout)>| {
-            let (access, layout) = factor.filter(|(access, layout)| !access.decodes() && layout.unit_words() == 4)?;
-            let units = layout.units();
-            // What pads the tiles is not in memory.
-            let extents = if layout.down { (access.cols, access.rows) } else { (access.rows, access.cols) };
-            let whole = (layout.lines, layout.length) == extents;
-            let fits = whole && units.is_multiple_of(invocations) && units / invocations <= MOST;
-            fits.then(|| Fetch { access, layout, units: units / invocations })
-        };
-        let fetches = [of(left), of(right)];
+        let [left, right] = [left, right].map(|factor| factor.and_then(|(access, layout)| self.share(&access, layout)));
+        let fetches = [left.filter(Fetch::is_whole), right.filter(Fetch::is_whole)];
         fetches.iter().any(Option::is_some).then_some(fetches)
+    }
+
+    /// The share of a staging buffer that each invocation fetches. `None` if they do not have equal shares of a few quads.
+    fn share(&self, access: &Access, layout: Layout) -> Option<Fetch> {
+        let (units, invocations) = (layout.units(), self.analysis.invocations?);
+        let quads = !access.decodes() && !access.clips && layout.unit_words() == 4;
+        let fits = quads && units.is_multiple_of(invocations) && units / invocations <= MOST;
+        fits.then(|| Fetch { access: access.clone(), layout, units: units / invocations })
+    }
+
+    /// Fetches an invocation's share of a staging buffer that is filled from a row and a column of the matrix on. `None` if the
+    /// buffer has more than the matrix, or invocations have no equal shares.
+    pub(super) fn fetch_slice(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        (access, mat, layout): (&Access, Mat, Layout),
+        (row, col): (u32, u32),
+    ) -> Option<Vec<Id>> {
+        let fetch = self.share(access, layout).filter(|_| !mat.has_partial_tiles())?;
+        let function = self.fetch_function(b, &fetch);
+        let (row, col) = (b.u32(row), b.u32(col));
+        let operands: Vec<Id> = [function].into_iter().chain(access.args.iter().copied()).chain([row, col]).collect();
+        Some(fetch.call(b, &operands))
     }
 
     /// Plans what is fetched for the products of a block, each but the first.
@@ -441,19 +474,19 @@ impl Tiles<'_, '_> {
             .collect();
         let word = b.u32_type();
         let quad = b.globals.vector(b.module, word, 4);
-        let functions: Vec<Option<(Id, u32)>> =
-            fetches.iter().map(|f| f.as_ref().map(|f| (self.fetch_function(b, f), f.units))).collect();
+        let zero = b.u32(0);
+        let functions: Vec<Option<Id>> =
+            fetches.iter().map(|f| f.as_ref().map(|f| self.fetch_function(b, f))).collect();
         let load = |b: &mut FunctionBuilder<'_>| -> Vec<Vec<Id>> {
             let mut all = Vec::new();
-            for (function, args) in functions.iter().zip(&args) {
-                let Some((function, units)) = function else {
+            for ((function, fetch), args) in functions.iter().zip(fetches).zip(&args) {
+                let Some((function, fetch)) = function.zip(fetch.as_ref()) else {
                     all.push(Vec::new());
                     continue;
                 };
-                let array = b.globals.array(b.module, quad, *units);
-                let operands: Vec<Id> = [*function].into_iter().chain(args.iter().copied()).collect();
-                let got = b.ids(Op::FunctionCall, array, &operands);
-                all.push((0..*units).map(|n| b.op(Op::CompositeExtract, quad, [got.into(), n.into()])).collect());
+                let operands: Vec<Id> =
+                    [function].into_iter().chain(args.iter().copied()).chain([zero, zero]).collect();
+                all.push(fetch.call(b, &operands));
             }
             all
         };
@@ -477,13 +510,15 @@ impl Tiles<'_, '_> {
         std::array::from_fn(|_| all.next().unwrap_or_default())
     }
 
-    /// The function that gives an invocation's share of a factor.
+    /// The function that gives an invocation's share of a staging buffer, with first row and column as its last parameters.
     fn fetch_function(&mut self, b: &mut FunctionBuilder<'_>, fetch: &Fetch) -> Id {
         let Fetch { access, layout, units } = fetch;
         let word = b.u32_type();
         let quad = b.globals.vector(b.module, word, 4);
         let array = b.globals.array(b.module, quad, *units);
-        let types = access.param_types(b.module);
+        let mut types = access.param_types(b.module);
+        let first = types.len();
+        types.extend([word; 2]);
         let mut extra = access.key();
         extra.extend([u32::from(layout.down), layout.lines, layout.length, layout.pitch].map(Operand::Word));
         let key =
@@ -494,14 +529,26 @@ impl Tiles<'_, '_> {
         let label = format!("coop_fetch_{}x{}", access.rows, access.cols);
         let mut f = FunctionBuilder::new(b.module, b.globals, &label, array, &types);
         let mut visit = access.begin(&mut f, 0);
+        let (row0, col0) = (Index::Value(f.param(first)), Index::Value(f.param(first + 1)));
         let lane = self.builtins.load(&mut f, BuiltIn::LocalInvocationIndex);
         let step = self.analysis.invocations.unwrap_or(1);
-        let mut quad_at = |f: &mut FunctionBuilder<'_>, line: Index, at: Index| {
-            let (row, col) = layout.row_col(line, at);
-            let run = visit.load_run(f, row, col, layout.unit());
-            let elements: Vec<Id> = run.into_iter().map(|l| l.value).collect();
-            let words = words_of(f, layout.elem, &elements);
-            f.ids(Op::CompositeConstruct, quad, &words)
+        let mut quads_at = |f: &mut FunctionBuilder<'_>, places: &[(Index, Index)]| -> Vec<Id> {
+            let row_col = |(line, at): &(Index, Index)| {
+                let (row, col) = layout.row_col(*line, *at);
+                (f.add(row0, row), f.add(col0, col))
+            };
+            let places: Vec<(Index, Index)> = places.iter().map(row_col).collect();
+            if let Some(quads) = visit.load_quads(f, &places) {
+                return quads;
+            }
+            let mut quads = Vec::new();
+            for (row, col) in places {
+                let run = visit.load_run(f, row, col, layout.unit());
+                let elements: Vec<Id> = run.into_iter().map(|l| l.value).collect();
+                let words = words_of(f, layout.elem, &elements);
+                quads.push(f.ids(Op::CompositeConstruct, quad, &words));
+            }
+            quads
         };
         let value = if access.clamps() {
             // The code for what is beyond the tensor stands there once.
@@ -511,7 +558,7 @@ impl Tiles<'_, '_> {
                 let skipped = f.mul(n, Index::Const(step));
                 let unit = f.add(lane, skipped);
                 let (line, at, _) = layout.place(f, unit);
-                let value = quad_at(f, line, at);
+                let value = quads_at(f, &[(line, at)])[0];
                 let n = f.index(n);
                 let slot = f.ids(Op::AccessChain, pointer, &[variable, n]);
                 f.effect(Op::Store, [slot, value].map(Operand::Id));
@@ -519,7 +566,8 @@ impl Tiles<'_, '_> {
             f.ids(Op::Load, array, &[variable])
         } else {
             let places = layout.unit_positions(&mut f, Index::Const(0), (lane, step), MOST).unwrap_or_default();
-            let quads: Vec<Id> = places.into_iter().map(|(line, at, _)| quad_at(&mut f, line, at)).collect();
+            let places: Vec<(Index, Index)> = places.into_iter().map(|(line, at, _)| (line, at)).collect();
+            let quads = quads_at(&mut f, &places);
             f.ids(Op::CompositeConstruct, array, &quads)
         };
         let function = f.finish(Some(value));
@@ -527,27 +575,22 @@ impl Tiles<'_, '_> {
         function
     }
 
-    /// Before the barrier of a product: puts what was fetched for it into the staging buffers. Answers which factors were.
-    pub(super) fn put_fetched(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, slices: &Slices) -> [bool; 2] {
+    /// What was fetched ahead for the factors of a product.
+    pub(super) fn take_fetched(&mut self, r: InstRef, slices: &Slices) -> [Option<Vec<Id>>; 2] {
         let Some(n) = self.function.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else {
-            return [false; 2];
+            return [None, None];
         };
         let pipeline = &self.function.pipelines[n];
-        let fetched = pipeline.fetched.clone();
         let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
-        let layouts = pipeline.plans[at].each_ref().map(|f| f.as_ref().map(|f| f.layout));
-        let mut done = [false; 2];
-        for (n, factor) in [&slices.left, &slices.right].into_iter().enumerate() {
-            let Factor::StagingBuffer { staging, .. } = factor else { continue };
-            if !fetched[n].is_empty() && layouts[n] == Some(staging.layout) {
-                self.put_words(b, *staging, &fetched[n]);
-                done[n] = true;
-            }
-        }
-        done
+        std::array::from_fn(|n| {
+            let Factor::StagingBuffer { staging, .. } = [&slices.left, &slices.right][n] else { return None };
+            let layout = pipeline.plans[at][n].as_ref().map(|f| f.layout);
+            Some(pipeline.fetched[n].clone()).filter(|quads| !quads.is_empty() && layout == Some(staging.layout))
+        })
     }
 
-    fn put_words(&mut self, b: &mut FunctionBuilder<'_>, staging: StagingBuffer, quads: &[Id]) {
+    /// Puts an invocation's share into a staging buffer.
+    pub(super) fn put_words(&mut self, b: &mut FunctionBuilder<'_>, staging: StagingBuffer, quads: &[Id]) {
         let lane = self.builtins.load(b, BuiltIn::LocalInvocationIndex);
         let begin = staging.begin(b, &mut self.arena, Index::Const(0));
         let step = self.analysis.invocations.unwrap_or(1);

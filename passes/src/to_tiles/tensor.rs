@@ -523,15 +523,19 @@ impl Guard {
         Guard { mat, staging }
     }
 
+    /// Returns true if all that the staging buffer has is the matrix's.
+    fn is_whole(&self) -> bool {
+        // One staging buffer for all goes no farther than the last tile that is the matrix's.
+        if self.staging.is_shared() {
+            !self.mat.has_partial_tiles()
+        } else {
+            self.mat.covered() == (self.mat.shape.rows, self.mat.shape.cols)
+        }
+    }
+
     pub(super) fn unit(&self, b: &mut FunctionBuilder<'_>, row: Index, col: Index) -> Inside {
         let shape = self.mat.shape;
-        // One staging buffer for all goes no farther than the last tile that is the matrix's.
-        let over = if self.staging.is_shared() {
-            self.mat.has_partial_tiles()
-        } else {
-            self.mat.covered() != (shape.rows, shape.cols)
-        };
-        if !over {
+        if self.is_whole() {
             return Inside::Always;
         }
         let along = if self.staging.layout.down { shape.rows } else { shape.cols };

@@ -95,7 +95,8 @@ impl Tiles<'_, '_> {
         let (covered_rows, covered_cols) = from.covered();
         let lanes = self.analysis.size;
         let groups = row_groups * col_groups;
-        let layout = Layout::new(from.elem, (from.tile_rows, from.tile_cols), (from.tile_rows, from.tile_cols), false, 0);
+        let layout =
+            Layout::new(from.elem, (from.tile_rows, from.tile_cols), (from.tile_rows, from.tile_cols), false, 0);
         let units = layout.units();
         let whole = (covered_rows, covered_cols) == (from.shape.rows, from.shape.cols);
         let shares = units.is_multiple_of(lanes) && units / lanes * layout.unit() <= MOST;
@@ -111,8 +112,7 @@ impl Tiles<'_, '_> {
         let words = |count: u32| Layout::new(word, (1, count), (1, count), false, 0);
         let tile = buffer(Zone::Subgroup, layout)?;
         let lanes = buffer(Zone::Subgroup, words(lanes))?;
-        let subgroups =
-            if groups > 1 { Some(buffer(Zone::of_scope(from.workgroup), words(groups))?) } else { None };
+        let subgroups = if groups > 1 { Some(buffer(Zone::of_scope(from.workgroup), words(groups))?) } else { None };
         Some(WholeBuffers { tile, lanes, subgroups })
     }
 
