@@ -425,9 +425,9 @@ impl Access {
         self.rules(&mut IndexMath::without_code(1), &Arg::without_code)
     }
 
-    /// Returns true if coordinates outside the tensor are clamped or filled.
-    pub(crate) fn clamps(&self) -> bool {
-        self.layout.clamp != super::CLAMP_UNDEFINED
+    /// Returns true if it can be asked how much memory there is: in one binding, accessed in units.
+    pub(crate) fn knows_size(&self) -> bool {
+        matches!(&self.source, Source::Memory(_, Some(wide)) if wide.knows_size())
     }
 
     /// Returns true if elements are decoded.

@@ -39,6 +39,14 @@ pub(crate) struct Visit {
     plans: FxHashMap<u32, Option<Planned>>,
 }
 
+/// The runs of an invocation that fill a quad each.
+pub(crate) struct Share<'a> {
+    /// The row and the column at which each begins.
+    pub(crate) places: &'a [(Index, Index)],
+    /// The same for one that is known at run time only.
+    pub(crate) place: &'a mut dyn FnMut(&mut FunctionBuilder<'_>, Index) -> (Index, Index),
+}
+
 /// A plan, and the dimensions whose offsets must be multiples of the run's length for it.
 #[derive(Clone, Debug)]
 struct Planned {
@@ -158,19 +166,9 @@ impl Visit {
     ///
     /// One test decides for all of them, and words are not taken apart: nothing waits for a load before its value is used, so
     /// all of them are on their way together.
-    pub(crate) fn load_quads(&mut self, b: &mut FunctionBuilder<'_>, places: &[(Index, Index)]) -> Option<Vec<Id>> {
-        let count = QUAD / self.access.elem.scalar.bytes();
-        let Planned { plan: Plan::Follow, aligned } = self.plan(count)? else { return None };
-        if self.rules.clips() || self.unit(Plan::Follow, count) != Some(QUAD) {
-            return None;
-        }
+    pub(crate) fn load_quads(&mut self, b: &mut FunctionBuilder<'_>, share: &mut Share<'_>) -> Option<Vec<Id>> {
+        let (locations, unless) = self.locate_quads(b, share.places)?;
         let Endpoint::Memory(_, Some(wide)) = &self.source else { return None };
-        let locations: Vec<Location> = places.iter().map(|place| self.whole(b, *place, count, &aligned)).collect();
-        let mut unless = None;
-        for location in &locations {
-            let no = self.unless(b, location, Some(QUAD), &aligned, count);
-            unless = IndexMath::new(b, 1).or(unless, no);
-        }
         let whole = |b: &mut FunctionBuilder<'_>| -> Vec<Id> {
             locations.iter().map(|location| wide.load_unit(b, location.linear, 0, QUAD)).collect()
         };
@@ -178,16 +176,55 @@ impl Visit {
         let word = b.u32_type();
         let quad = b.globals.vector(b.module, word, 4);
         let elem = self.access.elem;
-        let each = |b: &mut FunctionBuilder<'_>| -> Vec<Id> {
-            let mut quads = Vec::new();
-            for (row, col) in places {
-                let elements: Vec<Id> = self.one_by_one(b, *row, *col, count).iter().map(|l| l.value).collect();
+        let all = share.places.len() as u32;
+        // The code for single elements stands there once.
+        let mut each = |b: &mut FunctionBuilder<'_>| -> Vec<Id> {
+            let slots = Slots::new(b, quad, all);
+            b.repeat(all, Unroll::Ask, &mut |b, n| {
+                let (row, col) = (share.place)(b, n);
+                let elements = self.one_by_one(b, row, col, QUAD / elem.scalar.bytes());
+                let elements: Vec<Id> = elements.iter().map(|l| l.value).collect();
                 let words = words_of(b, elem, &elements);
-                quads.push(b.ids(Op::CompositeConstruct, quad, &words));
-            }
-            quads
+                let value = b.ids(Op::CompositeConstruct, quad, &words);
+                slots.put(b, n, value);
+            });
+            (0..all).map(|n| slots.get(b, Index::Const(n))).collect()
         };
-        Some(b.choose(unless, &vec![quad; places.len()], &mut |b| each(b), &mut |b| whole(b)))
+        Some(b.choose(unless, &vec![quad; all as usize], &mut |b| each(b), &mut |b| whole(b)))
+    }
+
+    /// Returns the condition that runs are loaded in quads, all of which are in the memory of their binding: that they may be
+    /// read whether the program reads them or not. `None` if that can't be asked.
+    pub(crate) fn may_load_quads(&mut self, b: &mut FunctionBuilder<'_>, share: &Share<'_>) -> Option<Id> {
+        let (locations, unless) = self.locate_quads(b, share.places)?;
+        let Endpoint::Memory(_, Some(wide)) = &self.source else { return None };
+        let ty = b.globals.bool(b.module);
+        let mut all = unless.map(|no| not(b, no));
+        for location in &locations {
+            let inside = wide.in_bounds(b, location.linear, QUAD)?;
+            all = Some(all.map_or(inside, |all| b.ids(Op::LogicalAnd, ty, &[all, inside])));
+        }
+        all
+    }
+
+    /// Locates runs that fill a quad each, with the condition that they are not loaded in quads.
+    fn locate_quads(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        places: &[(Index, Index)],
+    ) -> Option<(Vec<Location>, Option<Id>)> {
+        let count = QUAD / self.access.elem.scalar.bytes();
+        let Planned { plan: Plan::Follow, aligned } = self.plan(count)? else { return None };
+        if self.rules.clips() || self.unit(Plan::Follow, count) != Some(QUAD) {
+            return None;
+        }
+        let locations: Vec<Location> = places.iter().map(|place| self.whole(b, *place, count, &aligned)).collect();
+        let mut unless = None;
+        for location in &locations {
+            let no = self.unless(b, location, Some(QUAD), &aligned, count);
+            unless = IndexMath::new(b, 1).or(unless, no);
+        }
+        Some((locations, unless))
     }
 
     /// Locates a run, assuming that the tested offsets are aligned.

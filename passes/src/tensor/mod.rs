@@ -39,7 +39,7 @@ mod zeros;
 
 pub(crate) use access::{Access, Loaded, Tensors};
 pub(crate) use base_address::is_misaligned_pointer;
-pub(crate) use emit::Visit;
+pub(crate) use emit::{Share, Visit};
 pub(crate) use normalize::run;
 
 use coop_ir::Op;

@@ -6,7 +6,7 @@ use super::byte_address::{Address, Layouts, Term, Views, unaligned, with_alignme
 use super::index_math::{IndexMath, Num, Step};
 use crate::matrix::arena::{Elem, QUAD, words_of};
 use crate::matrix::bits::{gather, split_value};
-use coop_ir::builder::{FunctionBuilder, Globals, decorate};
+use coop_ir::builder::{FunctionBuilder, Globals, Index, decorate};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::spv::{Decoration, MemoryAccess, StorageClass};
@@ -78,6 +78,11 @@ impl WideMemory {
         let most = if let Base::Physical { align, .. } = self.base { align } else { 16 };
         let bytes = (count * self.elem.scalar.bytes()).min(most);
         (bytes >= 4 && bytes > self.elem.scalar.bytes()).then_some(bytes)
+    }
+
+    /// Returns true if the size of the memory can be asked: that of a binding, but not of one of an array of bindings.
+    pub(super) fn knows_size(&self) -> bool {
+        matches!(self.base, Base::Binding { descriptor: None, passed: None, .. })
     }
 
     pub(super) fn key(&self, out: &mut Vec<Operand>) {
@@ -152,6 +157,20 @@ impl WideRoot {
             return self.wide.operands.clone();
         }
         with_alignment(unaligned(&self.wide.operands), unit)
+    }
+
+    /// Returns the condition that the unit at the element with index `linear` is in the binding. `None`: how much memory
+    /// there is can't be asked.
+    pub(super) fn in_bounds(&self, b: &mut FunctionBuilder<'_>, linear: Num, unit: u32) -> Option<Id> {
+        let Base::Binding { views, .. } = &self.wide.base else { return None };
+        let view = views[UNITS.iter().position(|u| *u == unit)?];
+        if self.descriptor.is_some() {
+            return None;
+        }
+        let index = self.address(linear).index(b, unit);
+        let word = b.u32_type();
+        let length = b.op(Op::ArrayLength, word, [view.into(), Operand::Word(0)]);
+        Some(b.compare(Op::ULessThan, index, Index::Value(length)))
     }
 
     /// Loads `count` elements from index `linear`, which begins a unit.

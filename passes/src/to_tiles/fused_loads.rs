@@ -199,7 +199,7 @@ impl Tiles<'_, '_> {
             return;
         }
         // Loads are on their way before anybody waits: of both factors, and while others still read the last slice.
-        let mut quads = self.take_fetched(r, slices);
+        let mut quads = self.take_fetched(b, r, slices);
         let begins = |mat: Mat| match mat.shape.use_ {
             Use::A => (0, first * mat.tile_cols),
             _ => (first * mat.tile_rows, 0),

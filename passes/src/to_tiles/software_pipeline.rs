@@ -40,12 +40,12 @@ use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
 use crate::matrix::arena::words_of;
-use crate::tensor::Access;
-use coop_ir::builder::{FunctionBuilder, Index, Unroll};
+use crate::tensor::{Access, Share, Visit};
+use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{BuiltIn, StorageClass};
-use coop_ir::types::Type;
+use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
 
 /// Units that an invocation fetches of a factor, at most.
@@ -65,6 +65,8 @@ pub(super) struct Pipeline {
     /// The data fetched for the next product: words of the left and of the right factor. Empty before the loop, and
     /// for what is not fetched.
     fetched: [Vec<Id>; 2],
+    /// What is fetched for the first product, if iterations may skip it.
+    saved: Option<Saved>,
     /// The data fetched for each product.
     plans: Vec<[Option<Fetch>; 2]>,
     live: bool,
@@ -81,6 +83,19 @@ struct Around {
     /// The header's phis: what they begin with and what they get from each iteration.
     phis: FxHashMap<Id, (Id, Id)>,
     exit: Exit,
+    /// True if some iterations skip the products.
+    guarded: bool,
+}
+
+/// The variables with what was fetched for the first product of an iteration that may skip it.
+#[derive(Clone)]
+struct Saved {
+    /// True if something was fetched.
+    ready: Id,
+    /// The arguments that differ by iteration, and the values that it was fetched with.
+    args: Vec<(Id, Id)>,
+    /// The quads of the left and of the right factor.
+    quads: [Vec<Id>; 2],
 }
 
 /// The exit of a loop.
@@ -202,11 +217,12 @@ fn pipeline(
         }
     }
     let (block, products) = products?;
-    if !cfg.dominates(block, latch) || loops.innermost(block) != Some(l) {
+    if loops.innermost(block) != Some(l) {
         return None;
     }
+    let guarded = !cfg.dominates(block, latch);
     let before = from != block && cfg.dominates(from, block);
-    if !before && !cfg.dominates(block, from) {
+    if !before && (guarded || !cfg.dominates(block, from)) {
         return None;
     }
     let end = m.inst(function.blocks[from].terminator()?);
@@ -222,7 +238,7 @@ fn pipeline(
         }
     }
     let exit = Exit { condition, stays, before };
-    let around = Around { entry, header: cfg.label(header)?, latch, phis, exit };
+    let around = Around { entry, header: cfg.label(header)?, latch, phis, exit, guarded };
     Some(Pipeline { around: Some(around), products, inside, ..Pipeline::default() })
 }
 
@@ -238,6 +254,27 @@ fn is_pure(m: &Module, inst: &Inst) -> bool {
         }
         _ => false,
     }
+}
+
+/// Makes the variables for what is fetched for the first product.
+fn saved_variables(b: &mut FunctionBuilder<'_>, pipeline: &Pipeline) -> Saved {
+    let (ty, word) = (b.globals.bool(b.module), b.u32_type());
+    let quad = b.globals.vector(b.module, word, 4);
+    let ready = b.variable(ty);
+    let mut args: Vec<(Id, Id)> = Vec::new();
+    for fetch in pipeline.plans[0].iter().flatten() {
+        for arg in fetch.access.args.iter().filter(|id| pipeline.inside.contains(*id)) {
+            if args.iter().all(|(known, _)| known != arg) {
+                let of = b.module.type_of(*arg).unwrap_or(word);
+                args.push((*arg, b.variable(of)));
+            }
+        }
+    }
+    let quads = [0, 1].map(|n| {
+        let units = pipeline.plans[0][n].as_ref().map_or(0, |fetch| fetch.units);
+        (0..units).map(|_| b.variable(quad)).collect()
+    });
+    Saved { ready, args, quads }
 }
 
 impl Pipeline {
@@ -340,9 +377,6 @@ impl Tiles<'_, '_> {
             return None;
         }
         let [left, right] = plan.factors;
-        if left.is_some() && right.is_some() {
-            return None;
-        }
         let [left, right] = [left, right].map(|factor| factor.and_then(|(access, layout)| self.share(&access, layout)));
         let fetches = [left.filter(Fetch::is_whole), right.filter(Fetch::is_whole)];
         fetches.iter().any(Option::is_some).then_some(fetches)
@@ -425,16 +459,112 @@ impl Tiles<'_, '_> {
     pub(super) fn prefetch_first(&mut self, b: &mut FunctionBuilder<'_>, label: Id) {
         for n in 0..self.function.pipelines.len() {
             let pipeline = &self.function.pipelines[n];
-            let Some(before) = pipeline.around.as_ref().filter(|a| a.entry == label).map(|a| a.exit.before) else {
-                continue;
-            };
+            let Some(around) = pipeline.around.clone().filter(|a| a.entry == label) else { continue };
             let Some(plans) = self.plans(b.module, pipeline) else { continue };
+            if around.guarded && !self.can_be_saved(b.module, pipeline, &plans[0]) {
+                continue;
+            }
             let mut pipeline = std::mem::take(&mut self.function.pipelines[n]);
             pipeline.plans = plans;
-            pipeline.fetched = self.fetch(b, &pipeline, 0, Iteration::First, before.then_some(Iteration::First));
+            if around.guarded {
+                pipeline.saved = Some(saved_variables(b, &pipeline));
+                self.fetch_if_readable(b, &pipeline, &around, Iteration::First);
+            } else {
+                let ask = around.exit.before.then_some(Iteration::First);
+                pipeline.fetched = self.fetch(b, &pipeline, 0, Iteration::First, ask);
+            }
             pipeline.live = true;
             self.function.pipelines[n] = pipeline;
         }
+    }
+
+    /// Returns true if what is fetched for a product can be tested and kept: memory whose size can be asked, and integers as
+    /// arguments.
+    fn can_be_saved(&self, m: &Module, pipeline: &Pipeline, plan: &[Option<Fetch>; 2]) -> bool {
+        let mut fetches = plan.iter().flatten();
+        fetches.all(|f| {
+            let is_int = |id: &Id| m.type_of(*id).and_then(|t| types::scalar(m, t)).is_some_and(Scalar::is_int);
+            f.access.knows_size() && f.access.args.iter().filter(|id| pipeline.inside.contains(*id)).all(is_int)
+        })
+    }
+
+    /// Fetches for the first product of an iteration that may skip it, if the loop gets there and the memory may be read in any
+    /// case.
+    fn fetch_if_readable(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        pipeline: &Pipeline,
+        around: &Around,
+        iteration: Iteration,
+    ) {
+        let Some(saved) = &pipeline.saved else { return };
+        let mut made = FxHashMap::default();
+        let mut get = |b: &mut FunctionBuilder<'_>, id: Id| pipeline.get(b, id, iteration, &mut made);
+        let mut goes_on = get(b, around.exit.condition);
+        let ty = b.globals.bool(b.module);
+        if !around.exit.stays {
+            goes_on = b.ids(Op::LogicalNot, ty, &[goes_on]);
+        }
+        let values: Vec<Id> = saved.args.iter().map(|(arg, _)| get(b, *arg)).collect();
+        let zero = b.u32(0);
+        let mut calls = Vec::new();
+        for (fetch, variables) in pipeline.plans[0].iter().zip(&saved.quads) {
+            let Some(fetch) = fetch else { continue };
+            let args: Vec<Id> = fetch.access.args.iter().map(|id| get(b, *id)).chain([zero, zero]).collect();
+            let functions = [self.readable_function(b, fetch), self.fetch_function(b, fetch)];
+            let [readable, all] = functions.map(|f| [f].into_iter().chain(args.iter().copied()).collect::<Vec<Id>>());
+            calls.push((fetch, readable, all, variables));
+        }
+        let [no, yes] = [false, true].map(|value| b.globals.boolean(b.module, value));
+        b.effect(Op::Store, [saved.ready, no].map(Operand::Id));
+        b.when(goes_on, &mut |b| {
+            let mut readable = yes;
+            for (_, operands, ..) in &calls {
+                let one = b.ids(Op::FunctionCall, ty, operands);
+                readable = if readable == yes { one } else { b.ids(Op::LogicalAnd, ty, &[readable, one]) };
+            }
+            b.when(readable, &mut |b| {
+                for (fetch, _, operands, variables) in &calls {
+                    for (variable, quad) in variables.iter().zip(fetch.call(b, operands)) {
+                        b.effect(Op::Store, [*variable, quad].map(Operand::Id));
+                    }
+                }
+                for ((_, variable), value) in saved.args.iter().zip(&values) {
+                    b.effect(Op::Store, [*variable, *value].map(Operand::Id));
+                }
+                b.effect(Op::Store, [saved.ready, yes].map(Operand::Id));
+            });
+        });
+    }
+
+    /// What was saved for the first product, if it was fetched for this iteration; else it is loaded now.
+    fn saved_or_loaded(&mut self, b: &mut FunctionBuilder<'_>, pipeline: &Pipeline, saved: &Saved) -> [Vec<Id>; 2] {
+        let ty = b.globals.bool(b.module);
+        let word = b.u32_type();
+        let quad = b.globals.vector(b.module, word, 4);
+        let mut same = b.ids(Op::Load, ty, &[saved.ready]);
+        for (arg, variable) in &saved.args {
+            let of = b.module.type_of(*arg).unwrap_or(word);
+            let was = b.ids(Op::Load, of, &[*variable]);
+            let equal = b.ids(Op::IEqual, ty, &[was, *arg]);
+            same = b.ids(Op::LogicalAnd, ty, &[same, equal]);
+        }
+        let zero = b.u32(0);
+        let mut calls = Vec::new();
+        for fetch in pipeline.plans[0].iter().flatten() {
+            let function = self.fetch_function(b, fetch);
+            let operands = [function].into_iter().chain(fetch.access.args.iter().copied()).chain([zero, zero]);
+            calls.push((fetch, operands.collect::<Vec<Id>>()));
+        }
+        let all: Vec<Id> = saved.quads.iter().flatten().copied().collect();
+        let quads = b.choose(
+            same,
+            &vec![quad; all.len()],
+            &mut |b| all.iter().map(|variable| b.ids(Op::Load, quad, &[*variable])).collect(),
+            &mut |b| calls.iter().flat_map(|(fetch, operands)| fetch.call(b, operands)).collect(),
+        );
+        let (left, right) = quads.split_at(saved.quads[0].len());
+        [left.to_vec(), right.to_vec()]
     }
 
     /// In the header of a loop: what was fetched comes from before the loop, or from the previous iteration.
@@ -512,81 +642,100 @@ impl Tiles<'_, '_> {
 
     /// The function that gives an invocation's share of a staging buffer, with first row and column as its last parameters.
     fn fetch_function(&mut self, b: &mut FunctionBuilder<'_>, fetch: &Fetch) -> Id {
-        let Fetch { access, layout, units } = fetch;
         let word = b.u32_type();
         let quad = b.globals.vector(b.module, word, 4);
-        let array = b.globals.array(b.module, quad, *units);
+        let array = b.globals.array(b.module, quad, fetch.units);
+        let label = format!("coop_fetch_{}x{}", fetch.access.rows, fetch.access.cols);
+        self.share_function(b, fetch, (&label, array), &mut |f, visit, share| {
+            if let Some(quads) = visit.load_quads(f, share) {
+                return f.ids(Op::CompositeConstruct, array, &quads);
+            }
+            let mut quads = Vec::new();
+            for (row, col) in share.places {
+                let run = visit.load_run(f, *row, *col, fetch.layout.unit());
+                let elements: Vec<Id> = run.into_iter().map(|l| l.value).collect();
+                let words = words_of(f, fetch.layout.elem, &elements);
+                quads.push(f.ids(Op::CompositeConstruct, quad, &words));
+            }
+            f.ids(Op::CompositeConstruct, array, &quads)
+        })
+    }
+
+    /// The function that answers if an invocation's share may be read whether the program reads it or not.
+    fn readable_function(&mut self, b: &mut FunctionBuilder<'_>, fetch: &Fetch) -> Id {
+        let ty = b.globals.bool(b.module);
+        let label = format!("coop_may_fetch_{}x{}", fetch.access.rows, fetch.access.cols);
+        self.share_function(b, fetch, (&label, ty), &mut |f, visit, share| {
+            visit.may_load_quads(f, share).unwrap_or_else(|| f.globals.boolean(f.module, false))
+        })
+    }
+
+    /// A function about an invocation's share of a staging buffer: the rows and columns at which its quads begin.
+    fn share_function(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        Fetch { access, layout, .. }: &Fetch,
+        (label, ty): (&str, Id),
+        body: &mut dyn FnMut(&mut FunctionBuilder<'_>, &mut Visit, &mut Share<'_>) -> Id,
+    ) -> Id {
+        let word = b.u32_type();
         let mut types = access.param_types(b.module);
         let first = types.len();
         types.extend([word; 2]);
         let mut extra = access.key();
         extra.extend([u32::from(layout.down), layout.lines, layout.length, layout.pitch].map(Operand::Word));
+        extra.push(ty.into());
         let key =
             Key { op: Op::CooperativeMatrixLoadTensorNV, staging_buffers: Vec::new(), types: types.clone(), extra };
         if let Some(function) = self.functions.get(&key) {
             return *function;
         }
-        let label = format!("coop_fetch_{}x{}", access.rows, access.cols);
-        let mut f = FunctionBuilder::new(b.module, b.globals, &label, array, &types);
+        let mut f = FunctionBuilder::new(b.module, b.globals, label, ty, &types);
         let mut visit = access.begin(&mut f, 0);
         let (row0, col0) = (Index::Value(f.param(first)), Index::Value(f.param(first + 1)));
         let lane = self.builtins.load(&mut f, BuiltIn::LocalInvocationIndex);
         let step = self.analysis.invocations.unwrap_or(1);
-        let mut quads_at = |f: &mut FunctionBuilder<'_>, places: &[(Index, Index)]| -> Vec<Id> {
-            let row_col = |(line, at): &(Index, Index)| {
-                let (row, col) = layout.row_col(*line, *at);
-                (f.add(row0, row), f.add(col0, col))
-            };
-            let places: Vec<(Index, Index)> = places.iter().map(row_col).collect();
-            if let Some(quads) = visit.load_quads(f, &places) {
-                return quads;
-            }
-            let mut quads = Vec::new();
-            for (row, col) in places {
-                let run = visit.load_run(f, row, col, layout.unit());
-                let elements: Vec<Id> = run.into_iter().map(|l| l.value).collect();
-                let words = words_of(f, layout.elem, &elements);
-                quads.push(f.ids(Op::CompositeConstruct, quad, &words));
-            }
-            quads
+        let places = layout.unit_positions(&mut f, Index::Const(0), (lane, step), MOST).unwrap_or_default();
+        let row_col = |f: &mut FunctionBuilder<'_>, line: Index, at: Index| {
+            let (row, col) = layout.row_col(line, at);
+            (f.add(row0, row), f.add(col0, col))
         };
-        let value = if access.clamps() {
-            // The code for what is beyond the tensor stands there once.
-            let variable = f.variable(array);
-            let pointer = f.globals.pointer(f.module, StorageClass::Function, quad);
-            f.repeat(*units, Unroll::Ask, &mut |f, n| {
-                let skipped = f.mul(n, Index::Const(step));
-                let unit = f.add(lane, skipped);
-                let (line, at, _) = layout.place(f, unit);
-                let value = quads_at(f, &[(line, at)])[0];
-                let n = f.index(n);
-                let slot = f.ids(Op::AccessChain, pointer, &[variable, n]);
-                f.effect(Op::Store, [slot, value].map(Operand::Id));
-            });
-            f.ids(Op::Load, array, &[variable])
-        } else {
-            let places = layout.unit_positions(&mut f, Index::Const(0), (lane, step), MOST).unwrap_or_default();
-            let places: Vec<(Index, Index)> = places.into_iter().map(|(line, at, _)| (line, at)).collect();
-            let quads = quads_at(&mut f, &places);
-            f.ids(Op::CompositeConstruct, array, &quads)
+        let places: Vec<(Index, Index)> = places.into_iter().map(|(line, at, _)| row_col(&mut f, line, at)).collect();
+        let mut place = |f: &mut FunctionBuilder<'_>, n: Index| {
+            let skipped = f.mul(n, Index::Const(step));
+            let unit = f.add(lane, skipped);
+            let (line, at, _) = layout.place(f, unit);
+            row_col(f, line, at)
         };
+        let value = body(&mut f, &mut visit, &mut Share { places: &places, place: &mut place });
         let function = f.finish(Some(value));
         self.functions.insert(key, function);
         function
     }
 
     /// What was fetched ahead for the factors of a product.
-    pub(super) fn take_fetched(&mut self, r: InstRef, slices: &Slices) -> [Option<Vec<Id>>; 2] {
+    pub(super) fn take_fetched(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        slices: &Slices,
+    ) -> [Option<Vec<Id>>; 2] {
         let Some(n) = self.function.pipelines.iter().position(|p| p.live && p.products.contains(&r)) else {
             return [None, None];
         };
-        let pipeline = &self.function.pipelines[n];
+        let pipeline = std::mem::take(&mut self.function.pipelines[n]);
         let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
-        std::array::from_fn(|n| {
+        let fetched = match &pipeline.saved {
+            Some(saved) if at == 0 => self.saved_or_loaded(b, &pipeline, saved),
+            _ => pipeline.fetched.clone(),
+        };
+        let taken = std::array::from_fn(|n| {
             let Factor::StagingBuffer { staging, .. } = [&slices.left, &slices.right][n] else { return None };
             let layout = pipeline.plans[at][n].as_ref().map(|f| f.layout);
-            Some(pipeline.fetched[n].clone()).filter(|quads| !quads.is_empty() && layout == Some(staging.layout))
-        })
+            Some(fetched[n].clone()).filter(|quads| !quads.is_empty() && layout == Some(staging.layout))
+        });
+        self.function.pipelines[n] = pipeline;
+        taken
     }
 
     /// Puts an invocation's share into a staging buffer.
@@ -608,6 +757,9 @@ impl Tiles<'_, '_> {
         let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
         pipeline.fetched = if at + 1 < pipeline.products.len() {
             self.fetch(b, &pipeline, at + 1, Iteration::This, None)
+        } else if let Some(around) = pipeline.around.as_ref().filter(|a| a.guarded) {
+            self.fetch_if_readable(b, &pipeline, around, Iteration::Next);
+            Default::default()
         } else if let Some(around) = &pipeline.around {
             let ask = if around.exit.before { Iteration::Next } else { Iteration::This };
             let next = self.fetch(b, &pipeline, 0, Iteration::Next, Some(ask));
