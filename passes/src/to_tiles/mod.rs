@@ -18,6 +18,7 @@
 
 mod elements;
 mod exchange;
+mod fetch;
 mod fused_loads;
 mod inst;
 mod line_reduce;

@@ -1,6 +1,7 @@
 //! llama.cpp's 125 modules with workgroup-scope matrices, lowered to scalar code: all of them, with the constants that the
 //! engine gives them, become valid SPIR-V; and with the cases in `testdata/llama/cm2` they give the right answers, in the
-//! interpreter, on the current lavapipe and on Debian 12's.
+//! interpreter, on the current lavapipe and on Debian 12's. Lowered to subgroup matrices, cases give the right answers in the
+//! interpreter.
 //!
 //! `scripts/llama-shaders.sh` compiles the modules; without them the tests say that they were skipped, and fail if
 //! `COOP_REQUIRE_LLAMA` is 1.
@@ -32,7 +33,7 @@ fn all_are_lowered_to_valid_scalar_code() {
     assert_eq!(members.len(), MODULES);
     assert_eq!(groups.iter().map(|g| g.count).sum::<usize>(), MODULES);
     let profile = Profile::builtin("nvidia-h100").expect("a profile");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scalar_llama");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("llama_cases");
     // What an earlier run left behind.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("writable");
@@ -82,8 +83,8 @@ fn load(name: &str) -> Option<(Module, Case)> {
     Some((read(path), case))
 }
 
-fn scalar(module: &Module, case: &Case, profile: Option<&Profile>) -> Result<Lowered, String> {
-    let mut options = Options::new(Target::Scalar);
+fn lowered(target: Target, module: &Module, case: &Case, profile: Option<&Profile>) -> Result<Lowered, String> {
+    let mut options = Options::new(target);
     options.spec = case.specialization().map_err(|e| e.to_string())?;
     options.profile = profile;
     options.subgroup_size = case.subgroup_size;
@@ -132,13 +133,54 @@ const CASES: [&str; 18] = [
 fn the_right_answers_in_the_interpreter() {
     none(&in_parallel(&CASES, |name| {
         let Some((module, case)) = load(name) else { return Vec::new() };
-        let lowered = match scalar(&module, &case, Profile::builtin("nvidia-h100").as_ref()) {
-            Ok(lowered) => lowered,
-            Err(e) => return vec![format!("{name}: {e}")],
-        };
-        let words = binary::write_words(&lowered.module);
-        let outcome = Interpreted::default().run(&words, &case, &RunOptions::default());
-        wrong(outcome, &case).into_iter().map(|w| format!("{name}: {w}")).collect()
+        interpret(Target::Scalar, "nvidia-h100", name, (&module, &case))
+    }));
+}
+
+/// What a case gives in the interpreter that it should not, lowered for a device.
+fn interpret(target: Target, profile: &str, name: &str, (module, case): (&Module, &Case)) -> Vec<String> {
+    let lowered = match lowered(target, module, case, Profile::builtin(profile).as_ref()) {
+        Ok(lowered) => lowered,
+        Err(e) => return vec![format!("{name}, {profile}: {e}")],
+    };
+    let words = binary::write_words(&lowered.module);
+    let outcome = Interpreted::default().run(&words, case, &RunOptions::default());
+    wrong(outcome, case).into_iter().map(|w| format!("{name}, {profile}: {w}")).collect()
+}
+
+/// Cases whose factors are fetched ahead, or can't be: rounds that are skipped, in the middle too; edges, odd addresses, slices,
+/// types that are decoded.
+const AHEAD: [&str; 19] = [
+    "flash_attn_f32_f16_cm2",
+    "flash_attn_f32_f16_cm2.bias",
+    "flash_attn_f32_f16_cm2.causal",
+    "flash_attn_f32_f16_cm2.edge",
+    "flash_attn_f32_f16_cm2.f32",
+    "flash_attn_f32_f16_cm2.groups",
+    "flash_attn_f32_f16_cm2.heads-72-48",
+    "flash_attn_f32_f16_cm2.hole",
+    "flash_attn_f32_f16_cm2.odd-masks",
+    "flash_attn_f32_f16_cm2.q8-0-q4-0",
+    "flash_attn_f32_f16_cm2.summary",
+    "flash_attn_f32_f16_f16acc_cm2",
+    "matmul_f16_cm2",
+    "matmul_f16_cm2.unaligned",
+    "matmul_f16_cm2.odd-batches",
+    "matmul_f16_f16acc_cm2",
+    "matmul_f32_f16_cm2",
+    "matmul_q4_0_f16_cm2",
+    "matmul_q4_k_f16_cm2",
+];
+
+#[test]
+fn subgroup_matrices_give_the_right_answers_in_the_interpreter() {
+    none(&in_parallel(&AHEAD, |name| {
+        let Some((module, case)) = load(name) else { return Vec::new() };
+        let mut out = interpret(Target::Khr, "nvidia-h100", name, (&module, &case));
+        // Larger subgroups, and fewer of them.
+        let case = Case { subgroup_size: Some(64), ..case };
+        out.extend(interpret(Target::Khr, "amd-rdna3", name, (&module, &case)));
+        out
     }));
 }
 
@@ -146,7 +188,7 @@ fn on_device(device: &VulkanExecutor<'_>, cases: &[&str]) {
     let mut failures = Vec::new();
     for name in cases {
         let Some((module, case)) = load(name) else { return };
-        match scalar(&module, &case, Some(device.profile())) {
+        match lowered(Target::Scalar, &module, &case, Some(device.profile())) {
             Ok(lowered) => {
                 let options = RunOptions { timeout: Duration::from_secs(300), ..RunOptions::default() };
                 let outcome = device.run(&binary::write_words(&lowered.module), &case, &options);
