@@ -34,7 +34,7 @@
 
 use super::Tiles;
 use super::fetch::Fetch;
-use super::fused_loads::{Factor, Slices, writes};
+use super::fused_loads::{Factor, SlicePlan, Slices, writes};
 use crate::tensor::Access;
 use coop_ir::builder::FunctionBuilder;
 use coop_ir::cfg::{Cfg, Loops};
@@ -58,7 +58,7 @@ pub(super) struct Pipeline {
     /// The data fetched for the next product: words of the left and of the right factor. Empty before the loop, and
     /// for what is not fetched.
     fetched: [Vec<Id>; 2],
-    /// What is fetched for the first product, if iterations may skip it.
+    /// The fetch for the first product, if iterations may skip it.
     saved: Option<Saved>,
     /// The data fetched for each product.
     plans: Vec<[Option<Fetch>; 2]>,
@@ -334,15 +334,18 @@ impl Pipeline {
 }
 
 impl Tiles<'_, '_> {
-    /// The factors of a product that are fetched. `None` if they do not fit their staging buffers as a whole.
-    fn fetches(&self, m: &Module, product: InstRef) -> Option<[Option<Fetch>; 2]> {
+    /// The plan of a product that is computed in one slice.
+    fn whole_product(&self, m: &Module, product: InstRef) -> Option<SlicePlan> {
         let inst = m.inst(product);
         let (x, y) = (inst.id(0)?, inst.id(1)?);
         let (a, b) = (self.mat_of(m, x)?, self.mat_of(m, y)?);
         let plan = self.plan_slices((x, a), (y, b));
-        if plan.steps != a.cols() {
-            return None;
-        }
+        (plan.steps == a.cols()).then_some(plan)
+    }
+
+    /// The factors of a product that are fetched. `None` if they do not fit their staging buffers as a whole.
+    fn fetches(&self, m: &Module, product: InstRef) -> Option<[Option<Fetch>; 2]> {
+        let plan = self.whole_product(m, product)?;
         let [left, right] = plan.factors;
         let [left, right] = [left, right].map(|factor| factor.and_then(|(access, layout)| self.share(&access, layout)));
         let fetches = [left.filter(Fetch::is_whole), right.filter(Fetch::is_whole)];
@@ -353,14 +356,8 @@ impl Tiles<'_, '_> {
     pub(super) fn plan_blocks(&mut self, m: &Module) {
         let mut pipelines = std::mem::take(&mut self.function.pipelines);
         for pipeline in pipelines.iter_mut().filter(|p| p.around.is_none()) {
-            let factors = |r: &InstRef| Some((m.inst(*r).id(0)?, m.inst(*r).id(1)?));
-            let whole = |r: &InstRef| {
-                let Some((x, y)) = factors(r) else { return false };
-                let (Some(a), Some(b)) = (self.mat_of(m, x), self.mat_of(m, y)) else { return false };
-                self.plan_slices((x, a), (y, b)).steps == a.cols()
-            };
             // A product in slices stages several times, and what was fetched would be put there with the first.
-            if !pipeline.products.iter().all(whole) {
+            if pipeline.products.iter().any(|r| self.whole_product(m, *r).is_none()) {
                 continue;
             }
             let fetched = |r: &InstRef| {
@@ -481,7 +478,7 @@ impl Tiles<'_, '_> {
         });
     }
 
-    /// What was saved for the first product, if it was fetched for this iteration; else it is loaded now.
+    /// Returns the quads for the first product: the saved ones, if they were fetched for this iteration, else loads them now.
     fn saved_or_loaded(&mut self, b: &mut FunctionBuilder<'_>, pipeline: &Pipeline, saved: &Saved) -> [Vec<Id>; 2] {
         let ty = b.globals.bool(b.module);
         let word = b.u32_type();
@@ -584,7 +581,7 @@ impl Tiles<'_, '_> {
         std::array::from_fn(|_| all.next().unwrap_or_default())
     }
 
-    /// What was fetched ahead for the factors of a product.
+    /// Returns the quads that were fetched ahead for the factors of a product.
     pub(super) fn take_fetched(
         &mut self,
         b: &mut FunctionBuilder<'_>,
