@@ -657,6 +657,39 @@ layer_test!(
     }
 );
 
+const ALWAYS_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/always.log");
+
+// The driver has the extension, and nothing is added to it.
+layer_test!(
+    Lavapipe,
+    [
+        ("COOPMAT_ALWAYS_LOWER", "1"),
+        ("COOPMAT_EXTENSIONS", "khr"),
+        ("COOPMAT_TARGET", "scalar"),
+        ("COOPMAT_LOG", "info"),
+        ("COOPMAT_LOG_FILE", ALWAYS_LOG),
+    ],
+    fn what_the_driver_runs_is_lowered_where_nothing_is_added() {
+        let log = made_by_khr_alone(ALWAYS_LOG, 8);
+        assert!(log.contains(": added: nothing") && log.contains(": lowered to Scalar"), "{log}");
+    }
+);
+
+const LEFT_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/left.log");
+
+// Likewise, but with the application left to the driver.
+layer_test!(
+    Lavapipe,
+    [("COOPMAT_EXTENSIONS", "khr"), ("COOPMAT_LOG", "debug"), ("COOPMAT_LOG_FILE", LEFT_LOG)],
+    fn applications_are_left_alone_where_nothing_is_added() {
+        let log = made_by_khr_alone(LEFT_LOG, 8);
+        assert!(
+            log.contains(": added: nothing") && log.contains("left as it is") && !log.contains("pipeline"),
+            "{log}"
+        );
+    }
+);
+
 /// Makes a pipeline of `gemm_simple` on a device of its own, with matrices of a size, `count` times.
 fn make(app: &Application, size: u32, count: usize) {
     make_on(&app.device(true), &gemm(), size, count);
