@@ -554,7 +554,7 @@ fn many_pipelines(count: usize) {
         layout.destroy(&device);
         unsafe { device.destroy_device(None) };
     };
-    (0..10).for_each(|_| twenty());
+    (0..10.max(count / 80)).for_each(|_| twenty());
     let before = resident();
     (0..count / 20).for_each(|_| twenty());
     let grown = resident().saturating_sub(before);
