@@ -6,9 +6,9 @@
 #   capi.sh install PREFIX    build for release and install: library, header, pkg-config file, CMake package, all below PREFIX
 #   capi.sh cargo-c           fetch cargo-c, if it is not there: with it, check sees that cargo cinstall installs the same
 #   capi.sh check             install to a folder; the shared library is at most 4 MB; the examples are built by pkg-config and by
-#                             CMake, if that is there, and run; valgrind finds nothing, if that is there
+#                             CMake, and run; valgrind finds nothing, if that is there
 #
-# Needs cargo and a C compiler. CMake and valgrind are taken from PATH (Debian: apt install cmake valgrind).
+# Needs cargo and a C compiler. CMake is taken from PATH, or fetched from PyPI (90 MB), valgrind from PATH (Debian: apt install valgrind).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -19,6 +19,7 @@ export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
 CBINDGEN=0.29.4
 # As COOP_CACHE has it after `capi.sh cargo-c`; another one on PATH does as well.
 CARGO_C=0.10.19
+CMAKE=4.4.4
 MOST_BYTES=$((4 * 1024 * 1024))
 
 cbindgen() {
@@ -87,9 +88,9 @@ with_pkg_config() {
 with_cmake() {
   local prefix=$1 scratch=$2
   if ! command -v cmake >/dev/null; then
-    echo "capi.sh: no cmake: its package is not tested" >&2
-    [ -z "${COOP_REQUIRE_TOOLS:-}" ]
-    return
+    [ -x "$COOP_CACHE/cmake/bin/cmake" ] ||
+      python3 -m pip install --quiet --disable-pip-version-check --only-binary :all: --target "$COOP_CACHE/cmake" "cmake==$CMAKE"
+    export PATH=$PATH:$COOP_CACHE/cmake/bin PYTHONPATH=$COOP_CACHE/cmake
   fi
   cmake -S capi/examples -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/cmake.log"
   cmake --build "$scratch/cmake" >>"$scratch/cmake.log"

@@ -3,7 +3,8 @@
 #
 #   test.sh                  everything: formatting, clippy, documentation, packages, every test. CI runs this
 #   test.sh quick [ARGS...]  under two minutes once built: unit tests, rules, refusals, command lines; needs no driver
-#   test.sh long [ARGS...]   the tests that take minutes each, which are ignored otherwise; without ARGS scripts/semver.sh too
+#   test.sh long [ARGS...]   the tests that take minutes each, which are ignored otherwise; without ARGS also semver.sh
+#                            and capi.sh check
 #   test.sh ARGS...          every test that `cargo nextest run ARGS` (or `cargo test ARGS`, where nextest is missing) selects
 #
 # Fetches what scripts/drivers.sh, scripts/llama-shaders.sh, scripts/sarif-schema.sh and scripts/engines.sh provide, and makes a missing driver, tool or
@@ -26,11 +27,11 @@ if [ "${1:-}" = quick ]; then
 fi
 
 only_long=
-interface=
+all_long=
 if [ "${1:-}" = long ]; then
   shift
   only_long=1
-  if [ $# = 0 ]; then interface=1; fi
+  if [ $# = 0 ]; then all_long=1; fi
   if [ "${runner[1]}" = nextest ]; then set -- --run-ignored only "$@"; else set -- "$@" -- --ignored; fi
 fi
 
@@ -69,7 +70,10 @@ if [ $# = 0 ]; then
   check "$here/semver.sh" if-there
   check cargo package --quiet --workspace --exclude coop-lab --no-verify --allow-dirty
 fi
-if [ -n "$interface" ]; then check "$here/semver.sh"; fi
+if [ -n "$all_long" ]; then
+  check "$here/semver.sh"
+  check "$here/capi.sh" check
+fi
 # nextest leaves the examples in the documentation out.
 [ "${runner[1]}" = test ] || [ -n "$only_long" ] || check cargo test --quiet --workspace --doc
 "${runner[@]}" --workspace --no-fail-fast "$@" || { status=$?; failed+=("${runner[*]}"); }
