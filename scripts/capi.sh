@@ -133,7 +133,10 @@ with_cargo_c() {
     echo "capi.sh: no cargo-c: its package is not compared; capi.sh cargo-c fetches it" >&2
     return
   fi
-  cargo cinstall --quiet --locked --debug -p coopmat-capi --prefix "$other" --libdir "$other/lib"
+  cargo cinstall --locked --debug -p coopmat-capi --prefix "$other" --libdir "$other/lib" >"$scratch/cargo-c.log" 2>&1 || {
+    cat "$scratch/cargo-c.log" >&2
+    return 1
+  }
   cmp "$prefix/include/coopmat.h" "$other/include/coopmat.h"
   for name in "$prefix"/lib/lib*; do
     [ -e "$other/lib/${name##*/}" ] || { echo "capi.sh: cargo-c installs no ${name##*/}" >&2; return 1; }
