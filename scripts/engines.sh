@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # engines.sh: engines, unmodified, through VK_LAYER_COOPMAT_fallback: ggml's operations against ggml on the CPU, and others.
 #
-#   engines.sh fetch               fetches what tests need: ggml's libraries and libllama (npm, 24 MB) into $COOP_CACHE/ggml, IREE and Dawn
+#   engines.sh fetch               fetches what tests need: ggml's libraries and libllama (npm, 24 MB) into $COOP_CACHE/ggml, ncnn, IREE and Dawn
 #   engines.sh ncnn [new|debian12] fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py)
 #   engines.sh iree [new|debian12] fetches IREE (PyPI, 560 MB unpacked) into $COOP_CACHE/iree, and compares its products of matrices with
 #                                  numpy's, with the layer and without (iree-matmul.py)
@@ -119,6 +119,7 @@ dawn_through() { # SETTING ...
 
 if [ "${1:-}" = fetch ]; then
   fetch
+  fetch_ncnn
   fetch_iree
   fetch_dawn
   exit
