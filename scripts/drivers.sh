@@ -7,7 +7,7 @@
 #   drivers.sh run --gpu NAME CMD ...              run it with the driver of a GPU that is not there: it compiles pipelines, and
 #                                                  executes nothing
 #   drivers.sh gpus                                the names of those GPUs
-#   drivers.sh gpu                                 fetch their drivers (forky, 110 MB)
+#   drivers.sh gpu                                 fetch their drivers (320 MB unpacked)
 #   drivers.sh llvm                                fetch LLVM's SPIR-V compilers as well (for scripts/build-opencl.sh)
 #   drivers.sh ocloc                               fetch Intel's offline compiler for its GPUs (Debian sid, 40 MB)
 #   drivers.sh intel                               fetch Intel's OpenCL runtime for CPUs (PyPI, 270 MB)
