@@ -4,10 +4,11 @@
 #   capi.sh header            make capi/include/coopmat.h of the sources
 #   capi.sh cbindgen          fetch cbindgen, if it is not there: the test that the header is not stale needs it
 #   capi.sh install PREFIX    build for release and install: library, header, pkg-config file, CMake package, all below PREFIX
+#   capi.sh cargo-c           fetch cargo-c, if it is not there: with it, check sees that cargo cinstall installs the same
 #   capi.sh check             install to a folder; the shared library is at most 4 MB; the examples are built by pkg-config and by
-#                             CMake, if that is there, and run; valgrind finds nothing, if that is there
+#                             CMake, and run; valgrind finds nothing, if that is there
 #
-# Needs cargo and a C compiler. CMake and valgrind are taken from PATH (Debian: apt install cmake valgrind).
+# Needs cargo and a C compiler. CMake is taken from PATH, or fetched from PyPI (90 MB), valgrind from PATH (Debian: apt install valgrind).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,6 +17,9 @@ export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
 
 # The newest that was tried; another one may write the header otherwise.
 CBINDGEN=0.29.4
+# As COOP_CACHE has it after `capi.sh cargo-c`; another one on PATH does as well.
+CARGO_C=0.10.19
+CMAKE=4.4.4
 MOST_BYTES=$((4 * 1024 * 1024))
 
 cbindgen() {
@@ -84,9 +88,9 @@ with_pkg_config() {
 with_cmake() {
   local prefix=$1 scratch=$2
   if ! command -v cmake >/dev/null; then
-    echo "capi.sh: no cmake: its package is not tested" >&2
-    [ -z "${COOP_REQUIRE_TOOLS:-}" ]
-    return
+    [ -x "$COOP_CACHE/cmake/bin/cmake" ] ||
+      python3 -m pip install --quiet --disable-pip-version-check --only-binary :all: --target "$COOP_CACHE/cmake" "cmake==$CMAKE"
+    export PATH=$PATH:$COOP_CACHE/cmake/bin PYTHONPATH=$COOP_CACHE/cmake
   fi
   cmake -S capi/examples -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/cmake.log"
   cmake --build "$scratch/cmake" >>"$scratch/cmake.log"
@@ -115,6 +119,39 @@ with_valgrind() {
   done
 }
 
+cargo_c() {
+  # Unoptimized, it takes half the time to build, and as long to run.
+  [ -x "$COOP_CACHE/cargo-tools/bin/cargo-cinstall" ] ||
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --root "$COOP_CACHE/cargo-tools" "cargo-c@$CARGO_C"
+}
+
+# cargo-c's package has the same names, header and pkg-config file, in a debug build.
+with_cargo_c() {
+  local prefix=$1 scratch=$2 other=$2/cargo-c name
+  export PATH=$PATH:$COOP_CACHE/cargo-tools/bin
+  if ! command -v cargo-cinstall >/dev/null; then
+    echo "capi.sh: no cargo-c: its package is not compared; capi.sh cargo-c fetches it" >&2
+    return
+  fi
+  cargo cinstall --locked --debug -p coopmat-capi --prefix "$other" --libdir "$other/lib" >"$scratch/cargo-c.log" 2>&1 || {
+    cat "$scratch/cargo-c.log" >&2
+    return 1
+  }
+  cmp "$prefix/include/coopmat.h" "$other/include/coopmat.h"
+  for name in "$prefix"/lib/lib*; do
+    [ -e "$other/lib/${name##*/}" ] || { echo "capi.sh: cargo-c installs no ${name##*/}" >&2; return 1; }
+  done
+  diff <(grep -v '^\(exec_\)\?prefix=\|^\(lib\|include\)dir=' "$prefix/lib/pkgconfig/coopmat.pc" | sort) \
+    <(grep -v '^\(exec_\)\?prefix=\|^\(lib\|include\)dir=' "$other/lib/pkgconfig/coopmat.pc" | sort)
+  (
+    export PKG_CONFIG_PATH=$other/lib/pkgconfig
+    # shellcheck disable=SC2046
+    gcc -std=c99 capi/tests/c/abi.c $(pkg-config --cflags --libs coopmat) "-Wl,-rpath,$other/lib" -o "$scratch/abi-cargo-c"
+  )
+  "$scratch/abi-cargo-c" testdata/kernels/gemm_simple.spv >/dev/null
+  echo "capi.sh: cargo-c: the same package"
+}
+
 check() {
   local bytes
   scratch=$(mktemp -d)
@@ -125,13 +162,15 @@ check() {
   [ "$bytes" -le "$MOST_BYTES" ]
   with_pkg_config "$scratch/prefix" "$scratch"
   with_cmake "$scratch/prefix" "$scratch"
+  with_cargo_c "$scratch/prefix" "$scratch"
   with_valgrind "$scratch"
 }
 
 case ${1:-} in
   header) header ;;
   cbindgen) cbindgen ;;
+  cargo-c) cargo_c ;;
   install) install_to "${2:?capi.sh install PREFIX}" ;;
   check) check ;;
-  *) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2 ;;
 esac

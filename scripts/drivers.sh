@@ -4,6 +4,10 @@
 #   drivers.sh                                     fetch what is missing (idempotent)
 #   drivers.sh run [--mesa new|debian12] CMD ...   run an ELF program with one of the drivers
 #   drivers.sh run --opencl pocl|rusticl|intel CMD ...   run it with one of the OpenCL runtimes
+#   drivers.sh run --gpu NAME CMD ...              run it with the driver of a GPU that is not there: it compiles pipelines, and
+#                                                  executes nothing
+#   drivers.sh gpus                                the names of those GPUs
+#   drivers.sh gpu                                 fetch their drivers (320 MB unpacked)
 #   drivers.sh llvm                                fetch LLVM's SPIR-V compilers as well (for scripts/build-opencl.sh)
 #   drivers.sh ocloc                               fetch Intel's offline compiler for its GPUs (Debian sid, 40 MB)
 #   drivers.sh intel                               fetch Intel's OpenCL runtime for CPUs (PyPI, 270 MB)
@@ -36,6 +40,8 @@ debian12_packages=(mesa-vulkan-drivers libvulkan1 vulkan-tools libstdc++6 libgcc
 pocl_packages=(pocl-opencl-icd ocl-icd-libopencl1 libstdc++6 libgcc-s1 libc6)
 rusticl_packages=(mesa-opencl-icd ocl-icd-libopencl1 libstdc++6 libgcc-s1 libc6)
 llvm_packages=(llvm-22 llvm-spirv-22 libstdc++6 libgcc-s1 libc6)
+# The drivers, and what answers them in the kernel's place, have to be of one version.
+gpu_packages=(mesa-drm-shim mesa-vulkan-drivers libvulkan1 vulkan-tools libstdc++6 libgcc-s1 libc6)
 ocloc_packages=(intel-ocloc libigc2 libstdc++6 libgcc-s1 libc6)
 tools=(glslang glslc spirv-val spirv-as spirv-dis spirv-opt spirv-reduce spirv-link vulkaninfo)
 
@@ -201,12 +207,12 @@ triple() { # ROOT
 }
 
 # The driver's own description names its library relative to a system that is not there.
-write_icd() { # ROOT
-  local root=$1 library version
-  library=$(echo "$root"/usr/lib/*/libvulkan_lvp.so)
-  [ -e "$library" ] || die "no lavapipe in $root"
-  version=$(sed -n 's/.*"api_version"[^"]*"\([^"]*\)".*/\1/p' "$root"/usr/share/vulkan/icd.d/lvp_icd*.json | head -n 1)
-  cat >"$root/lvp_icd.json" <<JSON
+write_icd() { # ROOT lvp|radeon|nouveau|freedreno|asahi
+  local root=$1 driver=$2 library version
+  library=$(echo "$root"/usr/lib/*/"libvulkan_$driver.so")
+  [ -e "$library" ] || die "no driver '$driver' in $root"
+  version=$(sed -n 's/.*"api_version"[^"]*"\([^"]*\)".*/\1/p' "$root"/usr/share/vulkan/icd.d/"$driver"_icd*.json | head -n 1)
+  cat >"$root/${driver}_icd.json" <<JSON
 {
     "ICD": {
         "api_version": "${version:-1.3.0}",
@@ -217,11 +223,31 @@ write_icd() { # ROOT
 JSON
 }
 
+# The GPUs that drivers compile for without having one: a name, the driver, what answers it in the kernel's place (mesa-drm-shim),
+# and variables that choose the GPU.
+gpus() {
+  cat <<'TABLE'
+amd-polaris10 radeon amdgpu AMDGPU_GPU_ID=polaris10
+amd-vega10 radeon amdgpu AMDGPU_GPU_ID=vega10
+amd-navi10 radeon amdgpu AMDGPU_GPU_ID=navi10
+amd-navi21 radeon amdgpu AMDGPU_GPU_ID=navi21
+amd-navi31 radeon amdgpu AMDGPU_GPU_ID=navi31
+amd-gfx1201 radeon amdgpu AMDGPU_GPU_ID=gfx1201
+nvk-kepler nouveau nouveau NVK_I_WANT_A_BROKEN_VULKAN_DRIVER=1
+nvk-turing nouveau nouveau NOUVEAU_CHIPSET=162 NVK_I_WANT_A_BROKEN_VULKAN_DRIVER=1
+nvk-ampere nouveau nouveau NOUVEAU_CHIPSET=172 NVK_I_WANT_A_BROKEN_VULKAN_DRIVER=1
+adreno-630 freedreno freedreno FD_GPU_ID=630
+adreno-740 freedreno freedreno FD_GPU_ID=740
+adreno-830 freedreno freedreno FD_GPU_ID=830
+apple-m1 asahi asahi
+TABLE
+}
+
 folder() { # new|debian12|pocl|rusticl|llvm
   case $1 in
     new) echo "$cache/mesa" ;;
     debian12) echo "$cache/mesa12" ;;
-    pocl | rusticl | llvm | ocloc | intel) echo "$cache/$1" ;;
+    pocl | rusticl | llvm | ocloc | intel | gpu) echo "$cache/$1" ;;
     *) die "unknown driver '$1': new or debian12" ;;
   esac
 }
@@ -241,7 +267,7 @@ ready() { # new|debian12|pocl|rusticl|llvm
 # The suites that hold a folder's packages; the first that has them is taken.
 suites_of() { # new|debian12|pocl|rusticl|llvm
   case $1 in
-    new | rusticl) echo "$suites" ;;
+    new | rusticl | gpu) echo "$suites" ;;
     debian12) echo bookworm ;;
     # The last with subgroups of 16: Debian's pocl 7 has none.
     pocl) echo trixie ;;
@@ -268,13 +294,14 @@ fetch_one() { # new|debian12|pocl|rusticl|llvm
   rm -rf "$final"
   mv "$work/root" "$final"
   case $which in
-    new | debian12) write_icd "$final" ;;
+    new | debian12) write_icd "$final" lvp ;;
+    gpu) for name in $(gpus | awk '{ print $2 }' | sort -u); do write_icd "$final" "$name"; done ;;
     pocl) move_translator "$final" ;;
     rusticl) move_libclc "$final" ;;
   esac
   {
     stamp "$which"
-    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers|mesa-opencl-icd|pocl-opencl-icd|ocl-icd-libopencl1|llvm-22|llvm-spirv-22|intel-ocloc) ' "$final/PACKAGES"
+    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers|mesa-opencl-icd|pocl-opencl-icd|ocl-icd-libopencl1|mesa-drm-shim|llvm-22|llvm-spirv-22|intel-ocloc) ' "$final/PACKAGES"
   } >"$final/STAMP"
   rm -rf "$work"
 }
@@ -339,6 +366,18 @@ fetch_ocloc() {
   cache=$(cd "$cache" && pwd)
   fetch_one ocloc
   write_wrapper ocloc ocloc "$(echo "$(folder ocloc)"/usr/bin/ocloc*)"
+}
+
+# The drivers of GPUs that are not there.
+fetch_gpu() {
+  local name
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  exec 8>"$cache/.gpu.lock"
+  if command -v flock >/dev/null; then flock 8; fi
+  fetch_one gpu
+  exec 8>&-
+  for name in $(gpus | awk '{ print $1 }'); do write_wrapper gpu "$name-run" ""; done
 }
 
 # Intel's OpenCL runtime for CPUs, with the libraries that it opens. What it is built for is old enough for any machine: programs
@@ -408,7 +447,7 @@ wrap() {
 
 # A script that starts PROGRAM, or with none its first argument, with a folder's linker, libraries and driver.
 write_wrapper() { # new|debian12|pocl|rusticl|llvm NAME PROGRAM
-  local which=$1 name=$2 program=$3 root ld libraries file
+  local which=$1 name=$2 program=$3 root ld libraries file preload=
   root=$(folder "$which")
   file=$cache/bin/$name
   ld=$(linker "$root")
@@ -416,6 +455,7 @@ write_wrapper() { # new|debian12|pocl|rusticl|llvm NAME PROGRAM
   if [ -n "$program" ] && [ ! -x "$program" ]; then
     die "no $program"
   fi
+  if [ "$which" = gpu ]; then preload=" --preload '$(shim_of "$root" "${name%-run}")'"; fi
   {
     echo '#!/bin/sh'
     echo '# Written by scripts/drivers.sh: do not edit.'
@@ -424,6 +464,7 @@ write_wrapper() { # new|debian12|pocl|rusticl|llvm NAME PROGRAM
     fi
     case $which in
       pocl | rusticl) write_opencl_variables "$root" "$which" "$file" ;;
+      gpu) write_gpu_variables "$root" "${name%-run}" "$file" ;;
       new | debian12)
         if [ -z "$program" ] || [ "$name" = vulkaninfo ]; then
           write_driver_variables "$root" "$which" "$file"
@@ -431,7 +472,7 @@ write_wrapper() { # new|debian12|pocl|rusticl|llvm NAME PROGRAM
         ;;
     esac
     if [ -z "$program" ]; then
-      echo "exec '$ld' --argv0 \"\$name\" --library-path '$libraries' \"\$program\" \"\$@\""
+      echo "exec '$ld' --argv0 \"\$name\" --library-path '$libraries'$preload \"\$program\" \"\$@\""
     else
       echo "exec '$ld' --argv0 '$name' --library-path '$libraries' '$program' \"\$@\""
     fi
@@ -470,6 +511,29 @@ export COOP_RUNNER='$3'
 SCRIPT
 }
 
+# The library that answers a GPU's driver in place of the kernel.
+shim_of() { # ROOT NAME
+  local library
+  library=$(echo "$1"/usr/lib/*/"lib$(gpus | sed -n "s/^$2 [^ ]* \([^ ]*\).*/\1/p")_noop_drm_shim.so")
+  [ -e "$library" ] || die "nothing answers the driver of $2 in $1"
+  echo "$library"
+}
+
+write_gpu_variables() { # ROOT NAME WRAPPER
+  local name driver shim variables
+  read -r name driver shim variables < <(gpus | grep "^$2 ")
+  cat <<SCRIPT
+export VK_DRIVER_FILES='$1/${driver}_icd.json'
+export VK_LAYER_PATH='$1/usr/share/vulkan/explicit_layer.d'\${COOP_LAYER_PATH:+:\$COOP_LAYER_PATH}
+export VK_LOADER_LAYERS_DISABLE='~implicit~'
+${variables:+export $variables}
+# To compile is all that is done here.
+export MESA_SHADER_CACHE_DISABLE=\${MESA_SHADER_CACHE_DISABLE-true}
+export COOP_MESA='$name'
+export COOP_RUNNER='$3'
+SCRIPT
+}
+
 # pocl has subgroups of any size that a kernel asks for; rusticl those of llvmpipe, 16 where vectors have 512 bits.
 write_opencl_variables() { # ROOT pocl|rusticl WRAPPER
   local library
@@ -498,7 +562,7 @@ SCRIPT
 }
 
 run() {
-  local which=new
+  local which=new gpu
   while [ $# -gt 0 ]; do
     case $1 in
       --mesa)
@@ -509,6 +573,11 @@ run() {
       --mesa=*)
         which=${1#--mesa=}
         shift
+        ;;
+      --gpu)
+        [ $# -ge 2 ] && gpus | grep -q "^$2 " || die "--gpu wants one of: $(gpus | awk '{ print $1 }' | xargs)"
+        which=gpu gpu=$2
+        shift 2
         ;;
       --opencl)
         [ $# -ge 2 ] || die "--opencl wants pocl, rusticl or intel"
@@ -522,8 +591,13 @@ run() {
       *) break ;;
     esac
   done
-  fetch
+  if [ "$which" = gpu ]; then fetch_gpu; else fetch; fi
+  # The one in PATH may be the wrapper, which has a driver of its own.
+  case "${1:-} $which" in
+    "vulkaninfo new" | "vulkaninfo debian12" | "vulkaninfo gpu") set -- "$(folder "$which")/usr/bin/vulkaninfo" "${@:2}" ;;
+  esac
   case $which in
+    gpu) exec "$cache/bin/$gpu-run" "$@" ;;
     new) exec "$cache/bin/mesa-run" "$@" ;;
     debian12) exec "$cache/bin/mesa12-run" "$@" ;;
     pocl | rusticl) exec "$cache/bin/$which-run" "$@" ;;
@@ -554,9 +628,11 @@ case ${1:-fetch} in
   tool) shift && tool "$@" ;;
   wrap) fetch && wrap ;;
   llvm) fetch_llvm ;;
+  gpus) gpus | awk '{ print $1 }' ;;
+  gpu) fetch_gpu ;;
   ocloc) fetch_ocloc ;;
   intel) fetch_intel ;;
-  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,intel,bin} "$cache"/.fetch-* ;;
+  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,intel,gpu,bin} "$cache"/.fetch-* ;;
   -h | --help | help) usage ;;
   *)
     usage >&2

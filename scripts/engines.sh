@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # engines.sh: engines, unmodified, through VK_LAYER_COOPMAT_fallback: ggml's operations against ggml on the CPU, and others.
 #
-#   engines.sh fetch               fetches what tests need: ggml's libraries and libllama (npm, 24 MB) into $COOP_CACHE/ggml, IREE and Dawn
+#   engines.sh fetch               fetches what tests need: ggml's libraries and libllama (npm, 24 MB) into $COOP_CACHE/ggml, ncnn, IREE and Dawn
 #   engines.sh ncnn [new|debian12] fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py)
 #   engines.sh iree [new|debian12] fetches IREE (PyPI, 560 MB unpacked) into $COOP_CACHE/iree, and compares its products of matrices with
 #                                  numpy's, with the layer and without (iree-matmul.py)
@@ -11,6 +11,9 @@
 #                                  prints a table; --without has ggml without the layer beside it
 #   engines.sh llama [new|debian12] [the options above]
 #                                  likewise the tokens that llama.cpp generates with small models of random weights
+#   engines.sh all [the options above]
+#                                  every engine on both software drivers, which takes hours (with --quick, one); with COOP_DRIVER=system on
+#                                  the machine's own: as it is, with VK_NV_cooperative_matrix2 hidden, and with VK_KHR_cooperative_matrix too
 #
 # The libraries are llama.cpp's, as the npm package @node-llama-cpp/linux-x64-vulkan has them; the harnesses are scripts/engines.py
 # and scripts/llama-tokens.py. With COOP_DRIVER=system the machine's own driver runs them. Settings of the layer are environment variables:
@@ -119,6 +122,7 @@ dawn_through() { # SETTING ...
 
 if [ "${1:-}" = fetch ]; then
   fetch
+  fetch_ncnn
   fetch_iree
   fetch_dawn
   exit
@@ -152,6 +156,41 @@ if [ "${1:-}" = dawn ]; then
   # This one is for comparison.
   "${plain[@]}" "$(command -v node)" "$here/dawn-matmul.mjs" "$COOP_CACHE/dawn" || true
   exit "$status"
+fi
+# Runs this script with other arguments, and keeps those that failed in `failed`.
+attempt() {
+  local words="$*${COOPMAT_HIDE:+, with $COOPMAT_HIDE hidden}"
+  echo "== engines.sh $words"
+  "$here/engines.sh" "$@" || failed+=("$words")
+}
+
+# Every engine on a driver; the options are for ggml's operations and llama.cpp's tokens.
+every_engine() { # new|debian12 OPTION ...
+  local mesa=$1
+  shift
+  attempt --mesa "$mesa" "$@"
+  attempt llama "$mesa" "$@"
+  attempt ncnn "$mesa"
+  attempt iree "$mesa"
+  # Dawn takes no device of Debian 12's driver.
+  [ "$mesa" = debian12 ] || attempt dawn "$mesa"
+}
+
+if [ "${1:-}" = all ]; then
+  shift
+  failed=()
+  if [ "${COOP_DRIVER:-}" = system ]; then
+    every_engine new "$@"
+    for hidden in VK_NV_cooperative_matrix2 VK_NV_cooperative_matrix2,VK_KHR_cooperative_matrix; do
+      COOPMAT_HIDE=$hidden every_engine new "$@"
+    done
+  else
+    every_engine debian12 "$@"
+    every_engine new "$@"
+  fi
+  if [ "${#failed[@]}" = 0 ]; then exit; fi
+  printf 'engines.sh: failed: %s\n' "${failed[@]}" >&2
+  exit 1
 fi
 harness=engines.py without='' mesa=debian12 arguments=()
 if [ "${1:-}" = llama ]; then

@@ -2,6 +2,7 @@
 # layer.sh: runs a program with VK_LAYER_COOPMAT_fallback (layer/README.md).
 #
 #   layer.sh [--mesa new|debian12] CMD ...    on a software driver (scripts/drivers.sh); CMD may be a script, Python's too
+#   layer.sh --gpu NAME CMD ...               on the driver of a GPU that is not there, which compiles and executes nothing
 #   layer.sh --manifest                       builds the layer, and prints the folder of its manifest
 #
 # Settings are environment variables: COOPMAT_LOG=info COOPMAT_TARGET=scalar layer.sh ...
@@ -60,12 +61,17 @@ resolve() { # PROGRAM
   done
 }
 
-which=new
+which=new gpu=
 while [ $# -gt 0 ]; do
   case $1 in
     --mesa)
       [ $# -ge 2 ] || die "--mesa wants new or debian12"
       which=$2
+      shift 2
+      ;;
+    --gpu)
+      [ $# -ge 2 ] || die "--gpu wants a name of 'drivers.sh gpus'"
+      which=gpu gpu=$2
       shift 2
       ;;
     --manifest)
@@ -85,8 +91,12 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || die "no program; see layer.sh --help"
 case $which in
-  new) runner=mesa-run ;;
-  debian12) runner=mesa12-run ;;
+  new) runner=mesa-run tools=mesa ;;
+  debian12) runner=mesa12-run tools=mesa12 ;;
+  gpu)
+    "$here/drivers.sh" gpus | grep -qx -- "$gpu" || die "unknown GPU '$gpu': $("$here/drivers.sh" gpus | xargs)"
+    runner=$gpu-run tools=gpu
+    ;;
   *) die "unknown driver '$which': new or debian12" ;;
 esac
 
@@ -98,9 +108,14 @@ if [ "${COOP_DRIVER:-}" = system ]; then
   export VK_ADD_LAYER_PATH=${VK_ADD_LAYER_PATH:+$VK_ADD_LAYER_PATH:}$folder
   VK_INSTANCE_LAYERS=$layers exec "$@"
 fi
-"$here/drivers.sh"
-# Wrappers of an older drivers.sh know no further layers.
-grep -q COOP_LAYER_PATH "$COOP_CACHE/bin/$runner" || "$here/drivers.sh" wrap
-resolve "$1"
+if [ "$which" = gpu ]; then
+  "$here/drivers.sh" gpu
+else
+  "$here/drivers.sh"
+  # Wrappers of an older drivers.sh know no further layers.
+  grep -q COOP_LAYER_PATH "$COOP_CACHE/bin/$runner" || "$here/drivers.sh" wrap
+fi
+# The one in PATH may be a wrapper, which has a driver of its own.
+if [ "$1" = vulkaninfo ]; then command=("$COOP_CACHE/$tools/usr/bin/vulkaninfo"); else resolve "$1"; fi
 shift
 COOP_LAYER_PATH=$folder VK_INSTANCE_LAYERS=$layers exec "$COOP_CACHE/bin/$runner" "${command[@]}" "$@"

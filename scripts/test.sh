@@ -3,7 +3,8 @@
 #
 #   test.sh                  everything: formatting, clippy, documentation, packages, every test. CI runs this
 #   test.sh quick [ARGS...]  under two minutes once built: unit tests, rules, refusals, command lines; needs no driver
-#   test.sh long [ARGS...]   the tests that take minutes each, which are ignored otherwise
+#   test.sh long [ARGS...]   the tests that take minutes each, which are ignored otherwise; without ARGS also semver.sh
+#                            and capi.sh check
 #   test.sh ARGS...          every test that `cargo nextest run ARGS` (or `cargo test ARGS`, where nextest is missing) selects
 #
 # Fetches what scripts/drivers.sh, scripts/llama-shaders.sh, scripts/sarif-schema.sh and scripts/engines.sh provide, and makes a missing driver, tool or
@@ -26,14 +27,17 @@ if [ "${1:-}" = quick ]; then
 fi
 
 only_long=
+all_long=
 if [ "${1:-}" = long ]; then
   shift
   only_long=1
+  if [ $# = 0 ]; then all_long=1; fi
   if [ "${runner[1]}" = nextest ]; then set -- --run-ignored only "$@"; else set -- "$@" -- --ignored; fi
 fi
 
 export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
 "$here/drivers.sh"
+"$here/drivers.sh" gpu
 COOP_CACHE=$(cd "$COOP_CACHE" && pwd)
 # Intel's offline compiler comes from sid and may be broken there for a while: its test says that it is skipped then.
 "$here/drivers.sh" ocloc || echo "test.sh: no ocloc; what Intel's compiler takes is not tested" >&2
@@ -63,7 +67,12 @@ if [ $# = 0 ]; then
   check cargo fmt --all --check
   check cargo clippy --quiet --workspace --all-targets -- --deny warnings
   check env RUSTDOCFLAGS=--deny=warnings cargo doc --quiet --workspace --no-deps
+  check "$here/semver.sh" if-there
   check cargo package --quiet --workspace --exclude coop-lab --no-verify --allow-dirty
+fi
+if [ -n "$all_long" ]; then
+  check "$here/semver.sh"
+  check "$here/capi.sh" check
 fi
 # nextest leaves the examples in the documentation out.
 [ "${runner[1]}" = test ] || [ -n "$only_long" ] || check cargo test --quiet --workspace --doc

@@ -38,15 +38,20 @@ enum Library {
 
 /// Compiles a program with every warning being an error, and with AddressSanitizer and UndefinedBehaviorSanitizer.
 fn compile(source: &str, library: &Library) -> PathBuf {
+    compile_with(source, library, "-fsanitize=address,undefined", "sanitized")
+}
+
+/// Compiles a program with every warning being an error. The name of the program has a tag.
+fn compile_with(source: &str, library: &Library, option: &str, tag: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let is_cpp = source.extension().is_some_and(|e| e == "cpp");
     let (compiler, standard) = if is_cpp { ("g++", "-std=c++17") } else { ("gcc", "-std=c99") };
     let stem = source.file_name().expect("a file").to_string_lossy().replace('.', "_");
     let kind = if matches!(library, Library::Shared) { "shared" } else { "static" };
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}_{kind}"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}_{kind}_{tag}"));
     let folder = libraries();
     let mut command = Command::new(compiler);
-    command.args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-fsanitize=address,undefined"]);
+    command.args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", option]);
     command.arg("-I").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
     command.arg(&source).arg("-o").arg(&program);
     match library {
@@ -88,6 +93,31 @@ fn abi_from_c() {
 fn eight_threads() {
     let text = succeed(program(&compile("tests/c/threads.c", &Library::Shared)).arg(module()));
     assert!(text.ends_with("done\n"), "{text}");
+}
+
+/// Runs a program in valgrind, where that is installed: it finds nothing.
+fn valgrind(source: &str) {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: no valgrind");
+        return;
+    }
+    let path = compile_with(source, &Library::Shared, "-O1", "plain");
+    let mut valgrind = program(Path::new("valgrind"));
+    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
+    valgrind.arg("--errors-for-leak-kinds=definite,indirect").arg(path).arg(module());
+    let text = succeed(&mut valgrind);
+    assert!(text.ends_with("done\n") && !text.contains("=="), "{text}");
+}
+
+#[test]
+fn abi_in_valgrind() {
+    valgrind("tests/c/abi.c");
+}
+
+#[test]
+#[ignore = "scripts/test.sh long runs it: a minute"]
+fn eight_threads_in_valgrind() {
+    valgrind("tests/c/threads.c");
 }
 
 /// A C example writes what the library itself answers, and a C++ example the same.
@@ -146,6 +176,43 @@ fn header_is_not_stale() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let header = std::fs::read(folder.join("include/coopmat.h")).expect("it is there");
     assert!(output.stdout == header, "coopmat.h is stale: run scripts/capi.sh header");
+}
+
+/// `cargo cinstall` (cargo-c) installs what `scripts/capi.sh install` does: the same names, header, description and version of the ABI.
+#[test]
+fn both_packages_are_of_one_kind() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let manifest: toml::Value = toml::from_str(&read("Cargo.toml")).expect("TOML");
+    let says = |path: &[&str]| {
+        let value = path.iter().try_fold(&manifest, |at, key| at.get(key)).unwrap_or_else(|| panic!("no {path:?}"));
+        value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    };
+    let capi = |path: &[&str]| says(&[&["package", "metadata", "capi"], path].concat());
+    assert!(says(&["features", "capi"]) == "[]" && says(&["lib", "name"]) == "coopmat");
+
+    let pc = read("coopmat.pc.in");
+    let line =
+        |key: &str| pc.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key}")).trim();
+    assert_eq!(capi(&["pkg_config", "name"]), line("Name:"));
+    assert_eq!(capi(&["pkg_config", "description"]), line("Description:"));
+    assert_eq!(capi(&["pkg_config", "filename"]), "coopmat");
+
+    let headers = &manifest["package"]["metadata"]["capi"]["install"]["include"]["asset"];
+    assert_eq!(headers.as_array().map(Vec::len), Some(1));
+    assert_eq!(headers[0]["from"].as_str(), Some("include/coopmat.h"));
+    assert_eq!(
+        (capi(&["header", "generation"]).as_str(), capi(&["header", "subdirectory"]).as_str()),
+        ("false", "false")
+    );
+
+    // Both name the shared library by the first number of this version.
+    let version = capi(&["library", "version"]);
+    let abi = coopmat::COOPMAT_ABI_VERSION.to_string();
+    assert_eq!(version.split('.').next(), Some(abi.as_str()));
+    let name = format!("\0libcoopmat.so.{abi}\0");
+    let library = std::fs::read(libraries().join("libcoopmat.so")).expect("it is there");
+    assert!(library.windows(name.len()).any(|bytes| bytes == name.as_bytes()), "the library calls itself otherwise");
 }
 
 fn cbindgen() -> Option<PathBuf> {

@@ -28,6 +28,8 @@ pub enum Driver {
     Lavapipe,
     /// Debian 12's lavapipe (Mesa 22.3), without cooperative matrices.
     Debian12,
+    /// Mesa's driver of AMD's Navi 31 (RDNA 3) without the GPU: it compiles pipelines, and executes nothing.
+    Navi31,
     /// pocl, which runs kernels with subgroups of the size that they ask for.
     Pocl,
     /// Mesa's OpenCL on llvmpipe, with subgroups of 16.
@@ -42,6 +44,7 @@ impl Driver {
         match self {
             Driver::Lavapipe => "new",
             Driver::Debian12 => "debian12",
+            Driver::Navi31 => "amd-navi31",
             Driver::Pocl => "pocl",
             Driver::Rusticl => "rusticl",
             Driver::Intel => "intel",
@@ -67,6 +70,7 @@ impl Driver {
         cached(match self {
             Driver::Lavapipe => "mesa-run",
             Driver::Debian12 => "mesa12-run",
+            Driver::Navi31 => "amd-navi31-run",
             Driver::Pocl => "pocl-run",
             Driver::Rusticl => "rusticl-run",
             Driver::Intel => "intel-run",

@@ -95,7 +95,7 @@ pub(crate) const ADDITIONS: &[Addition] = &[
 ];
 
 /// Extensions that name a pipeline or a shader by what it was made from: the driver would take one of this layer's stand-ins for
-/// another. Hidden where the layer adds anything.
+/// another. Hidden where the layer may lower anything.
 pub(crate) const HIDDEN: &[&CStr] = &[
     c"VK_KHR_pipeline_binary",
     c"VK_AMDX_shader_enqueue",

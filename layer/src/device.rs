@@ -160,6 +160,8 @@ pub(crate) unsafe extern "system" fn destroy_device(device: vk::Device, allocato
 impl LayerState {
     fn new(changed: &PatchedCreateInfo<'_>, known: &PhysicalDeviceState) -> LayerState {
         let target = coopmat::Device::from_profile(known.profile.restricted_to(&changed.enabled));
+        // Here, and not for the first pipeline.
+        target.hash();
         LayerState {
             target,
             modules: Modules::default(),

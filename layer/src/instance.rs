@@ -51,6 +51,8 @@ pub(crate) struct PhysicalDeviceState {
     pub(crate) profile: Profile,
     /// The additions that the driver does not support, or whose support is hidden.
     pub(crate) added: Vec<&'static Addition>,
+    /// The extensions whose modules may be lowered: those added, and with the setting `always_lower` the driver's own.
+    lowered: Vec<&'static Addition>,
     pub(crate) promise: Promise,
 }
 
@@ -135,7 +137,12 @@ impl Instance {
 
 impl PhysicalDeviceState {
     fn new(instance: &Instance, device: vk::PhysicalDevice) -> PhysicalDeviceState {
-        let nothing = |profile| PhysicalDeviceState { profile, added: Vec::new(), promise: Promise::default() };
+        let nothing = |profile| PhysicalDeviceState {
+            profile,
+            added: Vec::new(),
+            lowered: Vec::new(),
+            promise: Promise::default(),
+        };
         // SAFETY: the device is one of the instance's, which is alive.
         let profile = unsafe {
             let entry = ash::Entry::from_static_fn(ash::StaticFn { get_instance_proc_addr: behind });
@@ -172,14 +179,23 @@ impl PhysicalDeviceState {
         let names: Vec<_> = added.iter().map(|a| a.name.to_string_lossy()).collect();
         let names = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         log::info(format_args!("{name}: added: {names}"));
-        PhysicalDeviceState { profile, added, promise }
+        // The list of VK_KHR_cooperative_matrix has more than the driver's own sizes wherever anything is added.
+        let may_lower = |a: &&Addition| {
+            let own = a.name.to_str().is_ok_and(|name| profile.has_extension(name));
+            lacks(a) && wanted(a) || own && instance.settings.always_lower || a.group == Group::Khr && !added.is_empty()
+        };
+        let lowered = ADDITIONS.iter().filter(may_lower).collect();
+        PhysicalDeviceState { profile, added, lowered, promise }
     }
 
-    /// Returns true if a device with these extensions may get modules that the driver does not take. The list of
-    /// VK_KHR_cooperative_matrix has more than the driver's own sizes wherever anything is added.
+    /// Returns true if modules of a device with these extensions may be lowered.
     pub(crate) fn concerns(&self, asked: &EnabledFeatures) -> bool {
-        let khr = !self.added.is_empty() && asked.extensions.contains("VK_KHR_cooperative_matrix");
-        khr || self.added.iter().any(|a| a.name.to_str().is_ok_and(|name| asked.extensions.contains(name)))
+        self.lowered.iter().any(|a| a.name.to_str().is_ok_and(|name| asked.extensions.contains(name)))
+    }
+
+    /// Returns true if modules of any device may be lowered.
+    fn lowers(&self) -> bool {
+        !self.lowered.is_empty()
     }
 
     fn adds(&self, group: Group) -> bool {
@@ -310,7 +326,7 @@ pub(crate) unsafe extern "system" fn enumerate_device_extensions(
         let Some(instance) = instance else { return vk::Result::ERROR_INITIALIZATION_FAILED };
         let next = instance.raw.fp_v1_0().enumerate_device_extension_properties;
         let physical = if layer.is_null() { Some(instance.physical(device)) } else { None };
-        let Some(physical) = physical.filter(|p| !p.added.is_empty() || !instance.settings.hide.is_empty()) else {
+        let Some(physical) = physical.filter(|p| p.lowers() || !instance.settings.hide.is_empty()) else {
             // SAFETY: the application's own arguments.
             return unsafe { next(device, layer, count, out) };
         };
@@ -326,7 +342,7 @@ pub(crate) unsafe extern "system" fn enumerate_device_extensions(
                 .hide
                 .iter()
                 .any(|n| e.extension_name_as_c_str().is_ok_and(|e| e.to_bytes() == n.as_bytes()));
-            by_setting || !physical.added.is_empty() && HIDDEN.iter().any(|name| named(e, name))
+            by_setting || physical.lowers() && HIDDEN.iter().any(|name| named(e, name))
         };
         let mut listed: Vec<_> = all.into_iter().filter(|e| !hidden(e)).collect();
         for addition in &physical.added {

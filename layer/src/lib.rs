@@ -4,7 +4,8 @@
 //! (`instance`), leaves what is its own out of `vkCreateDevice` (`device`), keeps the words of modules with matrices
 //! (`modules`), and lowers them where pipelines are made of them (`pipelines`, `stages`): only there the values of
 //! specialization constants and the subgroup size are known. An application that uses none of the added extensions, nor
-//! VK_KHR_cooperative_matrix, whose list is longer where anything is added, calls the driver's own functions.
+//! VK_KHR_cooperative_matrix, whose list is longer where anything is added, calls the driver's own functions, unless the
+//! setting `always_lower` has the driver's own extensions lowered too.
 //!
 //! Unsafe code is what a layer is made of: it is called with the application's pointers, calls the next layer with them, and is
 //! sound as far as both keep to the specification. No panic crosses into C (`guard`).

@@ -530,26 +530,35 @@ fn resident() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+/// Makes and destroys this many pipelines, on a device for each twenty. Two of the twenty are new to the layer, which lowers them.
 fn many_pipelines(count: usize) {
     let app = Application::new();
-    let device = app.device(true);
-    let layout = Layout::new(&device);
-    let words = gemm();
     let sizes = Sizes::new([8, 8, 8, 8]);
     let info = sizes.info();
-    let one = || {
-        let module = module(&device, &words).unwrap();
-        let create = vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
-        let pipelines = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) }.unwrap();
-        unsafe {
-            device.destroy_pipeline(pipelines[0], None);
-            device.destroy_shader_module(module, None);
+    let mut words = gemm();
+    let mut twenty = || {
+        let device = app.device(true);
+        let layout = Layout::new(&device);
+        for n in 0..20 {
+            // The number of the program that made the module.
+            words[2] += u32::from(n % 10 == 0);
+            let module = module(&device, &words).unwrap();
+            let create = vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
+            let pipelines =
+                unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) }.unwrap();
+            unsafe {
+                device.destroy_pipeline(pipelines[0], None);
+                device.destroy_shader_module(module, None);
+            }
         }
+        layout.destroy(&device);
+        unsafe { device.destroy_device(None) };
     };
-    (0..count / 4).for_each(|_| one());
+    (0..10.max(count / 80)).for_each(|_| twenty());
     let before = resident();
-    (0..count).for_each(|_| one());
+    (0..count / 20).for_each(|_| twenty());
     let grown = resident().saturating_sub(before);
+    eprintln!("{count} pipelines: {grown} kB more than {before} kB");
     assert!(grown < 4096, "{grown} kB more after {count} pipelines");
 }
 
@@ -558,7 +567,7 @@ layer_test!(
     Lavapipe,
     [("COOPMAT_ALWAYS_LOWER", "1")],
     fn memory_comes_back() {
-        many_pipelines(60);
+        many_pipelines(200);
     }
 );
 
@@ -619,9 +628,9 @@ layer_test!(
     }
 );
 
-/// Makes a pipeline of `gemm_simple` with matrices of a size for an application of Vulkan 1.1 that enables
+/// Makes a pipeline of `gemm_simple` with matrices of a size and a workgroup for an application of Vulkan 1.1 that enables
 /// VK_KHR_cooperative_matrix alone. Returns the log.
-fn made_by_khr_alone(log: &str, size: u32) -> String {
+fn made_by_khr_alone(log: &str, size: u32, workgroup: u32) -> String {
     let _ = std::fs::remove_file(log);
     let app = Application::with_version(vk::API_VERSION_1_1);
     let listed = rows::<9>(&app, c"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
@@ -630,7 +639,7 @@ fn made_by_khr_alone(log: &str, size: u32) -> String {
     // Vulkan 1.1 with VK_KHR_spirv_1_4.
     let mut words = gemm();
     words[1] = 0x0001_0400;
-    make_on(&device, &words, size, 1);
+    make_on(&device, &words, [size, size, size, workgroup], 1);
     std::fs::read_to_string(log).unwrap()
 }
 
@@ -640,7 +649,7 @@ layer_test!(
     Debian12,
     [("COOPMAT_LOG", "info"), ("COOPMAT_LOG_FILE", KHR_LOG)],
     fn applications_of_vulkan_1_1_have_matrices() {
-        let log = made_by_khr_alone(KHR_LOG, 16);
+        let log = made_by_khr_alone(KHR_LOG, 16, 8);
         assert!(log.contains(": lowered to Scalar"), "{log}");
     }
 );
@@ -652,21 +661,94 @@ layer_test!(
     Lavapipe,
     [("COOPMAT_LOG", "info"), ("COOPMAT_LOG_FILE", LISTED_LOG)],
     fn sizes_that_the_layer_lists_are_lowered_where_the_extension_is_the_drivers() {
-        let log = made_by_khr_alone(LISTED_LOG, 16);
+        let log = made_by_khr_alone(LISTED_LOG, 16, 8);
         assert!(log.contains(": lowered to Khr"), "{log}");
+    }
+);
+
+const ALWAYS_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/always.log");
+
+// The driver has the extension, and nothing is added to it.
+layer_test!(
+    Lavapipe,
+    [
+        ("COOPMAT_ALWAYS_LOWER", "1"),
+        ("COOPMAT_EXTENSIONS", "khr"),
+        ("COOPMAT_TARGET", "scalar"),
+        ("COOPMAT_LOG", "info"),
+        ("COOPMAT_LOG_FILE", ALWAYS_LOG),
+    ],
+    fn what_the_driver_runs_is_lowered_where_nothing_is_added() {
+        let log = made_by_khr_alone(ALWAYS_LOG, 8, 8);
+        assert!(log.contains(": added: nothing") && log.contains(": lowered to Scalar"), "{log}");
+    }
+);
+
+const LEFT_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/left.log");
+
+// Likewise, but with the application left to the driver.
+layer_test!(
+    Lavapipe,
+    [("COOPMAT_EXTENSIONS", "khr"), ("COOPMAT_LOG", "debug"), ("COOPMAT_LOG_FILE", LEFT_LOG)],
+    fn applications_are_left_alone_where_nothing_is_added() {
+        let log = made_by_khr_alone(LEFT_LOG, 8, 8);
+        assert!(
+            log.contains(": added: nothing") && log.contains("left as it is") && !log.contains("pipeline"),
+            "{log}"
+        );
+    }
+);
+
+const SPLIT_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/split.log");
+
+// The driver's matrices are 16 x 16 x 16.
+layer_test!(
+    Navi31,
+    [("COOPMAT_LOG", "info"), ("COOPMAT_LOG_FILE", SPLIT_LOG)],
+    fn the_compiler_of_another_gpu_takes_what_is_lowered_to_its_matrices() {
+        let _ = std::fs::remove_file(SPLIT_LOG);
+        make_on(&Application::new().device(true), &gemm(), [32, 32, 32, 64], 1);
+        let log = std::fs::read_to_string(SPLIT_LOG).unwrap();
+        assert!(log.contains("NAVI31") && log.contains(": lowered to Khr"), "{log}");
+    }
+);
+
+const SCALAR_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled-scalar.log");
+
+layer_test!(
+    Navi31,
+    [
+        ("COOPMAT_ALWAYS_LOWER", "1"),
+        ("COOPMAT_EXTENSIONS", "khr"),
+        ("COOPMAT_TARGET", "scalar"),
+        ("COOPMAT_LOG", "info"),
+        ("COOPMAT_LOG_FILE", SCALAR_LOG),
+    ],
+    fn extensions_that_name_pipelines_by_modules_are_hidden_where_modules_may_be_lowered() {
+        let log = made_by_khr_alone(SCALAR_LOG, 16, 64);
+        assert!(log.contains(": added: nothing") && log.contains(": lowered to Scalar"), "{log}");
+        assert!(Application::new().extensions().iter().all(|(name, _)| name != "VK_KHR_pipeline_binary"));
+    }
+);
+
+layer_test!(
+    Navi31,
+    [("COOPMAT_EXTENSIONS", "khr")],
+    fn extensions_that_name_pipelines_by_modules_are_the_drivers_where_nothing_is_lowered() {
+        assert!(Application::new().extensions().iter().any(|(name, _)| name == "VK_KHR_pipeline_binary"));
     }
 );
 
 /// Makes a pipeline of `gemm_simple` on a device of its own, with matrices of a size, `count` times.
 fn make(app: &Application, size: u32, count: usize) {
-    make_on(&app.device(true), &gemm(), size, count);
+    make_on(&app.device(true), &gemm(), [size, size, size, 8], count);
 }
 
-/// Makes a pipeline of words with matrices of a size, `count` times, and destroys the device.
-fn make_on(device: &ash::Device, words: &[u32], size: u32, count: usize) {
+/// Makes a pipeline of words with these constants, `count` times, and destroys the device.
+fn make_on(device: &ash::Device, words: &[u32], sizes: [u32; 4], count: usize) {
     let layout = Layout::new(device);
     let module = module(device, words).unwrap();
-    let sizes = Sizes::new([size, size, size, 8]);
+    let sizes = Sizes::new(sizes);
     let info = sizes.info();
     for _ in 0..count {
         let create = vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);

@@ -1,5 +1,5 @@
 //! Engines, unmodified, through the layer: ggml's products against ggml on the CPU by ggml's own bound, the tokens that small models of
-//! llama.cpp generate, IREE's products against numpy, Dawn's against JavaScript (`scripts/engines.sh` has more).
+//! llama.cpp generate, IREE's products against numpy, ncnn's layers against its CPU, Dawn's against JavaScript (`scripts/engines.sh` has more).
 
 mod support;
 
@@ -108,6 +108,30 @@ fn iree_multiplies_on_a_device_without_matrices() {
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}\n{errors}");
     assert!(said.contains("| layer | 1 | 0 | 0 | 0 | 0 | 0 | 1 |"), "one case is right, by a lowered pipeline: {said}");
+}
+
+/// A convolution and a product of ncnn's, with 16x16x16 matrices of the layer's, against its CPU.
+#[test]
+fn ncnn_multiplies_on_a_device_without_matrices() {
+    let (Some(package), Some(wrapper)) = (engine("ncnn"), Driver::Debian12.wrapper_or_skip("ncnn")) else { return };
+    // A version manager's python3 is a script, which has no libraries to be started with.
+    let said = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let python = String::from_utf8(said.unwrap_or_else(|error| panic!("python3: {error}")).stdout).unwrap();
+    for case in ["Convolution 16 to 32", "Gemm 33x48x96"] {
+        let output = Command::new(&wrapper)
+            .env("COOP_LAYER_PATH", support::manifest())
+            .env("PYTHONPATH", &package)
+            .envs([("VK_INSTANCE_LAYERS", "VK_LAYER_COOPMAT_fallback"), ("COOPMAT_LOG", "info")])
+            .env("COOPMAT_CACHE_MB", "0")
+            .arg(python.trim())
+            .arg(repository().join("scripts/ncnn-layers.py"))
+            .arg(case)
+            .output()
+            .unwrap_or_else(|error| panic!("{}: {error}", wrapper.display()));
+        let (said, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && said.contains(r#"{"right": 1, "wrong": 0}"#), "{case}: {said}\n{log}");
+        assert!(log.contains(": lowered to Scalar"), "{case}: ncnn used no matrices: {log}");
+    }
 }
 
 /// Every configuration of subgroup matrices that the layer lists. Dawn takes no device of Debian 12's driver.

@@ -2,7 +2,7 @@
 
 mod support;
 
-use coop_exec::testing::{kernels, run};
+use coop_exec::testing::{Kernel, kernels, run};
 use coop_exec::{Error, Vulkan};
 
 /// The outcomes of the kernels.
@@ -17,10 +17,14 @@ struct Tally {
 }
 
 fn run_all() -> Tally {
+    run_some(|_| true)
+}
+
+fn run_some(chosen: impl Fn(&Kernel) -> bool) -> Tally {
     let vulkan = Vulkan::open(true).unwrap_or_else(|error| panic!("{error}"));
     let device = vulkan.device(None).unwrap_or_else(|error| panic!("{error}"));
     let mut tally = Tally::default();
-    for kernel in kernels() {
+    for kernel in kernels().into_iter().filter(chosen) {
         let case = kernel.case();
         match run(&device, &kernel.words(), &case) {
             Ok(outcome) => {
@@ -73,6 +77,28 @@ layer_test!(
         let tally = run_all();
         assert!(tally.wrong.is_empty(), "{:#?}", tally.wrong);
         assert!(tally.right.len() >= 25, "{:#?}", tally.right);
+    }
+);
+
+const ALWAYS_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/kernels-always.log");
+
+// Nothing is added: the driver has VK_KHR_cooperative_matrix.
+layer_test!(
+    Lavapipe,
+    [
+        ("COOPMAT_ALWAYS_LOWER", "1"),
+        ("COOPMAT_EXTENSIONS", "khr"),
+        ("COOPMAT_TARGET", "scalar"),
+        ("COOPMAT_LOG", "info"),
+        ("COOPMAT_LOG_FILE", ALWAYS_LOG),
+    ],
+    fn kernels_run_without_matrices_where_nothing_is_added() {
+        let _ = std::fs::remove_file(ALWAYS_LOG);
+        let tally = run_some(|kernel| kernel.module.starts_with("gemm_"));
+        assert!(tally.wrong.is_empty() && tally.refused.is_empty(), "{:#?} {:#?}", tally.wrong, tally.refused);
+        let log = std::fs::read_to_string(ALWAYS_LOG).unwrap();
+        let lowered = log.matches(": lowered to Scalar").count();
+        assert!(lowered >= 5 && tally.right.len() == lowered, "{:#?}\n{log}", tally.right);
     }
 );
 

@@ -154,6 +154,7 @@ pub struct Options<'a> {
     /// read there, and then multiply by zero.
     pub undefined_as_zero: bool,
     /// Make Vulkan compute shaders of OpenCL kernels.
+    #[cfg(feature = "kernels")]
     pub vulkan: Option<Vulkan>,
     /// The size of a workgroup, where a kernel says none.
     pub local_size: Option<[u32; 3]>,
@@ -179,6 +180,15 @@ impl Options<'_> {
     /// than drivers compile.
     pub const MOST_INSTRUCTIONS: usize = 1 << 20;
 
+    /// Returns the options for kernels that become Vulkan compute shaders, if they shall.
+    pub(crate) fn vulkan(&self) -> Option<&Vulkan> {
+        #[cfg(feature = "kernels")]
+        let vulkan = self.vulkan.as_ref();
+        #[cfg(not(feature = "kernels"))]
+        let vulkan = None;
+        vulkan
+    }
+
     /// For a target, with nothing else said.
     pub fn new(target: Target) -> Options<'static> {
         Options {
@@ -191,6 +201,7 @@ impl Options<'_> {
             lanes: Lanes::default(),
             semantics: Semantics::default(),
             undefined_as_zero: false,
+            #[cfg(feature = "kernels")]
             vulkan: None,
             local_size: None,
             checked: Checked::default(),

@@ -259,7 +259,7 @@ fn lower_watched(module: &Module, options: &Options<'_>, after: After<'_>) -> Re
         let remedy = "compile again with a compiler that emits OpTypeCooperativeMatrixKHR (oneAPI 2025 or later)";
         return Err(Refusal::new("refused-dialect", Some(r), why, remedy).into());
     }
-    let to_shaders = options.vulkan.is_some() && vulkan::has_kernels(module);
+    let to_shaders = options.vulkan().is_some() && vulkan::has_kernels(module);
     let without_matrices = !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op));
     let lacks = |p: &coop_device::Profile| !p.has(Feature::ShaderBFloat16Type);
     if !to_shaders && without_matrices && bfloat16::occurs(module) && options.profile.is_some_and(lacks) {

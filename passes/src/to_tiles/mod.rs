@@ -251,7 +251,7 @@ fn check_element_order(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -
         let remedy = "lower to scalar code (--target scalar, or auto)";
         Err(Refusal::new("refused-element", m.def(ty), why, remedy))
     };
-    let (kernel, promised) = (kernel::is_kernel(m) || cx.options.vulkan.is_some(), kernel::is_kernel(m));
+    let (kernel, promised) = (kernel::is_kernel(m) || cx.options.vulkan().is_some(), kernel::is_kernel(m));
     let mut types: Vec<Id> = observed.types.iter().copied().collect();
     types.sort_unstable();
     for mat in types.iter().filter_map(|ty| mats.get(ty)) {

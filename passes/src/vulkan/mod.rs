@@ -60,7 +60,7 @@ pub(crate) fn has_kernels(m: &Module) -> bool {
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
-    let Some(vulkan) = cx.options.vulkan.clone().filter(|_| has_kernels(m)) else { return Ok(()) };
+    let Some(vulkan) = cx.options.vulkan().cloned().filter(|_| has_kernels(m)) else { return Ok(()) };
     let physical = AddressingModel::Physical64;
     let model = m.globals_with(Op::MemoryModel).next();
     if model.and_then(|r| m.inst(r).enumerant(0)) != Some(physical) {
