@@ -78,7 +78,7 @@ impl Visit {
         let col_major = self.access.plain()?;
         let rules = &self.rules;
         let axes = rules.axes()?;
-        let Endpoint::Memory(root, wide) = &self.source else { return None };
+        let Endpoint::Memory(root, _) = &self.source else { return None };
         let c = &mut IndexMath::new(b, 1);
         let [row_step, col_step] = strides(c, rules, &axes);
         let step = if col_major { col_step } else { row_step };
@@ -125,12 +125,7 @@ impl Visit {
             let none = b.compare(Op::IEqual, step.at, Index::Const(0));
             unless = IndexMath::new(b, 1).or(unless, Some(none));
         }
-        // A pointer to wide units tells the driver that lines are aligned.
-        let in_units = wide.as_ref().filter(|_| align > bytes).and_then(|wide| wide.units(b, linear, step, align));
-        let (pointer, stride, unfit) = match in_units {
-            Some((pointer, stride)) => (pointer, stride, None),
-            None => root.units(b, linear, step)?,
-        };
+        let (pointer, stride, unfit) = root.units(b, linear, step)?;
         let unless = IndexMath::new(b, 1).or(unless, unfit);
         let stride = b.index(stride.at);
         let operands = root.matrix_operands(align.min(16).max(bytes));

@@ -1,6 +1,6 @@
 //! Accesses adjacent elements at once: 4, 8 or 16 bytes of a binding or behind a pointer, whatever their declared type.
 
-use super::access::{Args, invariant};
+use super::access::Args;
 use super::base_address::{BaseAddress, promised};
 use super::byte_address::{Address, Layouts, Term, Views, unaligned, with_alignment};
 use super::index_math::{IndexMath, Num, Step};
@@ -171,17 +171,6 @@ impl WideRoot {
         let word = b.u32_type();
         let length = b.op(Op::ArrayLength, word, [view.into(), Operand::Word(0)]);
         Some(b.compare(Op::ULessThan, index, Index::Value(length)))
-    }
-
-    /// Returns the pointer to the unit at the element with index `linear`, and the number `step` of elements in units. Both are
-    /// multiples of `align` bytes. `None` if that is no unit, or the memory is not that of a binding.
-    pub(super) fn units(&self, b: &mut FunctionBuilder<'_>, linear: Num, step: Num, align: u32) -> Option<(Id, Num)> {
-        let binding = matches!(self.wide.base, Base::Binding { .. });
-        let unit = UNITS.into_iter().find(|unit| binding && *unit == align)?;
-        let (pointer, _) = self.pointer(b, &self.address(linear), unit);
-        let line =
-            Address::default().plus(Term { at: step.at, factor: self.wide.elem.scalar.bytes(), align: step.align });
-        Some((pointer, invariant(line.index(b, unit))))
     }
 
     /// Loads `count` elements from index `linear`, which begins a unit.
