@@ -108,14 +108,9 @@ fn nobody_else_has_enumerants() {
 }
 
 /// The lists of three or more opcodes that are not properties of opcodes: file, how many, and the reason.
-const LISTS: [(&str, usize, &str); 7] = [
+const LISTS: [(&str, usize, &str); 2] = [
     ("lab/src/generator/callback.rs", 1, "the generator draws from it"),
     ("lab/src/generator/mutate/matrices.rs", 3, "the mutators draw from it"),
-    ("lab/src/generator/mutate/tensors.rs", 1, "the instructions whose operands one mutator knows"),
-    ("passes/src/dialect/bfloat16_as_f32.rs", 1, "the instructions that this rewriting keeps"),
-    ("passes/src/dialect/bfloat16_matrices.rs", 1, "the instructions that this rewriting handles"),
-    ("passes/src/tensor/mod.rs", 2, "the order of a chain's instructions"),
-    ("passes/src/to_tiles/padding.rs", 1, "one arm of a match that has a case for each instruction"),
 ];
 
 /// Returns where the runs of three or more opcodes with a separator between them begin and end.

@@ -532,6 +532,58 @@ impl Op {
         (self.is_tensor_layout() || self.is_tensor_view()) && !makes
     }
 
+    /// Returns the instructions that make a tensor layout or view and change it, each once, in the order in which none undoes
+    /// what one before it set; none for other instructions.
+    pub fn tensor_chain(self) -> &'static [Op] {
+        if self.is_tensor_layout() {
+            return &[
+                Op::CreateTensorLayoutNV,
+                Op::TensorLayoutSetBlockSizeNV,
+                Op::TensorLayoutSetDimensionNV,
+                Op::TensorLayoutSetStrideNV,
+                Op::TensorLayoutSliceNV,
+                Op::TensorLayoutSetClampValueNV,
+            ];
+        }
+        if !self.is_tensor_view() {
+            return &[];
+        }
+        &[Op::CreateTensorViewNV, Op::TensorViewSetDimensionNV, Op::TensorViewSetStrideNV, Op::TensorViewSetClipNV]
+    }
+
+    /// Returns true if the instruction changes each dimension of a tensor layout or view: behind the layout or view it has
+    /// operands for each of them.
+    #[inline]
+    pub fn changes_dimensions(self) -> bool {
+        let others = matches!(self, Op::TensorLayoutSetClampValueNV | Op::TensorViewSetClipNV);
+        self.changes_tensor() && !others
+    }
+
+    /// Returns true if the instruction makes a value of any type without an operand: null or undefined.
+    #[inline]
+    pub fn is_null_or_undefined(self) -> bool {
+        matches!(self, Op::ConstantNull | Op::Undef)
+    }
+
+    /// Returns true if the instruction makes, stores, loads, chooses or copies values as a whole, whatever they consist of.
+    #[inline]
+    pub fn moves_whole_values(self) -> bool {
+        let moves = matches!(self, Op::Load | Op::Store | Op::Variable | Op::Phi | Op::Select | Op::CopyObject);
+        moves || self.is_null_or_undefined()
+    }
+
+    /// Returns true if the result is the operand, a matrix, with another component type or use or with its rows as columns.
+    #[inline]
+    pub fn rearranges_matrix(self) -> bool {
+        matches!(self, Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV)
+    }
+
+    /// Returns true if the instruction gives the number of elements that an invocation holds of a matrix.
+    #[inline]
+    pub fn is_matrix_length(self) -> bool {
+        matches!(self, Op::CooperativeMatrixLengthKHR | Op::CooperativeMatrixLengthNV)
+    }
+
     /// Returns true if the instruction converts between numbers and the formats of SPV_INTEL_bfloat16_conversion and
     /// SPV_INTEL_tensor_float32_conversion.
     #[inline]
@@ -575,7 +627,9 @@ mod tests {
             let name = name.and_then(|name| name.strip_prefix("CooperativeMatrix"));
             name.is_some_and(|name| ["", "Load", "Store", "MulAdd", "Length"].contains(&name))
         }
-        let rows: [Row; 20] = [
+        let rows: [Row; 22] = [
+            ("is_null_or_undefined", Op::is_null_or_undefined, |n| n == "ConstantNull" || n == "Undef"),
+            ("is_matrix_length", Op::is_matrix_length, |n| n.starts_with("CooperativeMatrixLength")),
             ("is_bit_field", Op::is_bit_field, |n| n.starts_with("BitField")),
             ("is_merge", Op::is_merge, |n| n.ends_with("Merge")),
             ("leaves_function", Op::leaves_function, |n| n.starts_with("Return") || n == "Unreachable"),
@@ -618,6 +672,23 @@ mod tests {
             assert_eq!(with, named, "{property}");
             assert!(with.len() > 1, "{property}");
         }
+    }
+
+    /// A chain has each instruction of its kind once.
+    #[test]
+    fn chains_of_tensors_are_whole() {
+        for kind in [Op::is_tensor_layout, Op::is_tensor_view] {
+            let mut chain = OPS.iter().map(|o| o.op).find(|op| kind(*op)).expect("an opcode").tensor_chain().to_vec();
+            assert!(!chain[0].changes_tensor(), "{chain:?}");
+            assert!(chain[1..].iter().all(|op| op.changes_tensor()), "{chain:?}");
+            chain.sort_by_key(|op| op.0);
+            let mut all: Vec<Op> = OPS.iter().map(|o| o.op).filter(|op| kind(*op)).collect();
+            all.sort_by_key(|op| op.0);
+            assert_eq!(chain, all);
+        }
+        assert!(Op::Load.tensor_chain().is_empty());
+        let dimensions = OPS.iter().filter(|o| o.op.changes_dimensions()).count();
+        assert_eq!(dimensions, 6);
     }
 
     #[test]

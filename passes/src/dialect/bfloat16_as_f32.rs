@@ -78,19 +78,9 @@ fn candidates(m: &Module) -> BTreeSet<Id> {
     for r in m.all() {
         let i = m.inst(r);
         let fits = match i.op {
-            Op::CooperativeMatrixLoadKHR
-            | Op::CooperativeMatrixMulAddKHR
-            | Op::CooperativeMatrixLengthKHR
-            | Op::Load
-            | Op::Store
-            | Op::Variable
-            | Op::Phi
-            | Op::Select
-            | Op::CopyObject
-            | Op::Undef
-            | Op::ConstantNull
-            | Op::Name
-            | Op::Decorate => true,
+            op if op.moves_whole_values() || op.is_matrix_length() => true,
+            op if op.is_name() || op.is_literal_decoration() => true,
+            Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixMulAddKHR => true,
             Op::CooperativeMatrixLoadTensorNV => decode_at(i).is_some(),
             _ => false,
         };

@@ -102,27 +102,11 @@ impl Usage<'_, '_> {
             let inst = self.e.m.inst(r);
             let mentioned = inst.ids().filter_map(|id| self.of_value(Some(id))).chain(self.one(inst.ty));
             let fits = match inst.op {
-                Op::CooperativeMatrixLoadKHR
-                | Op::CooperativeMatrixStoreKHR
-                | Op::CooperativeMatrixLoadTensorNV
-                | Op::CooperativeMatrixStoreTensorNV
-                | Op::CooperativeMatrixGetCoordinateEXT
-                | Op::CooperativeMatrixLengthKHR
-                | Op::CooperativeMatrixConvertNV
-                | Op::CooperativeMatrixTransposeNV
-                | Op::Load
-                | Op::Store
-                | Op::Variable
-                | Op::Phi
-                | Op::Select
-                | Op::CopyObject
-                | Op::Undef
-                | Op::ConstantNull
-                | Op::ExtInst
-                | Op::Name
-                | Op::Decorate
-                | Op::AccessChain
-                | Op::InBoundsAccessChain => true,
+                op if op.moves_whole_values() || op.is_member_chain() => true,
+                op if op.is_name() || op.is_literal_decoration() => true,
+                op if op.is_matrix_access() && op.is_matrix_instruction() => true,
+                op if op.is_matrix_length() || op == Op::CooperativeMatrixGetCoordinateEXT => true,
+                op if op.rearranges_matrix() || op == Op::ExtInst => true,
                 Op::Bitcast => {
                     let (from, to) = (inst.converted().and_then(|v| self.e.m.type_of(v)), inst.ty);
                     let pair = |a: Option<Id>, b: Option<Id>| a.and_then(|a| self.pairs.get(&a).copied()) == b;

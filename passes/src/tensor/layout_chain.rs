@@ -1,6 +1,6 @@
 //! Decodes the parts of tensor layouts and views, as values of the module.
 
-use super::{CLAMP_MIRRORED, OF_LAYOUT, OF_VIEW};
+use super::CLAMP_MIRRORED;
 use coop_ir::constant::Constants;
 use coop_ir::{Id, Module, Op};
 
@@ -83,8 +83,8 @@ pub(super) fn chain(m: &Module, constants: &Constants, value: Id) -> Option<(Ten
     let ty = TensorType::of(m, constants, m.type_of(value)?).ok()??;
     let mut found: Vec<Option<Id>> = vec![None; ty.parts()];
     let mut at = m.def_inst(value)?;
-    let order: &[Op] = if matches!(ty, TensorType::Layout(_)) { &OF_LAYOUT } else { &OF_VIEW };
-    for op in order[1..].iter().rev() {
+    let (first, changes) = at.op.tensor_chain().split_first()?;
+    for op in changes.iter().rev() {
         if at.op != *op {
             return None;
         }
@@ -92,7 +92,7 @@ pub(super) fn chain(m: &Module, constants: &Constants, value: Id) -> Option<(Ten
         set_part(&ty, *op, &operands, &mut found);
         at = m.def_inst(at.id(0)?)?;
     }
-    (at.op == order[0]).then_some(())?;
+    (at.op == *first).then_some(())?;
     Some((ty, found.into_iter().collect::<Option<Vec<Id>>>()?))
 }
 

@@ -42,22 +42,7 @@ pub(crate) use base_address::is_misaligned_pointer;
 pub(crate) use emit::{Share, Visit};
 pub(crate) use normalize::run;
 
-use coop_ir::Op;
 use coop_ir::spv::TensorClampMode;
-
-/// The instructions that make or change tensor layouts.
-const OF_LAYOUT: [Op; 6] = [
-    Op::CreateTensorLayoutNV,
-    Op::TensorLayoutSetBlockSizeNV,
-    Op::TensorLayoutSetDimensionNV,
-    Op::TensorLayoutSetStrideNV,
-    Op::TensorLayoutSliceNV,
-    Op::TensorLayoutSetClampValueNV,
-];
-
-/// The instructions that make or change tensor views.
-const OF_VIEW: [Op; 4] =
-    [Op::CreateTensorViewNV, Op::TensorViewSetDimensionNV, Op::TensorViewSetStrideNV, Op::TensorViewSetClipNV];
 
 /// Modes of `OpTypeTensorLayoutNV`.
 const CLAMP_UNDEFINED: u32 = TensorClampMode::Undefined.0;

@@ -88,9 +88,9 @@ impl Padding<'_> {
         let mat = self.mats.get(&ty);
         let constructs = inst.op.is_composite();
         match inst.op {
-            Op::ConstantNull | Op::Undef | Op::CooperativeMatrixLoadKHR => false,
+            op if op.is_null_or_undefined() || op == Op::CooperativeMatrixLoadKHR => false,
             // Exchanges clear what is beyond.
-            Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixTransposeNV => false,
+            op if op.rearranges_matrix() => false,
             // Clipped elements are those of the object.
             Op::CooperativeMatrixLoadTensorNV => self.one_of(inst.ids().skip(1).take(1)),
             Op::CooperativeMatrixPerElementOpNV => {

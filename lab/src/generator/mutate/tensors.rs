@@ -7,9 +7,6 @@ use coop_ir::spv::{Capability, MemoryAccess, StorageClass, TensorAddressingOpera
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Inst, InstRef, Operand};
 
-/// Instructions with operands for each dimension behind the layout.
-const OF_DIMENSIONS: [Op; 3] = [Op::TensorLayoutSetDimensionNV, Op::TensorLayoutSetStrideNV, Op::TensorLayoutSliceNV];
-
 pub(super) const ROWS: Rows = &[
     ("portability-clip-offset", |x| {
         let r = x.op(Op::TensorViewSetClipNV)?;
@@ -135,7 +132,9 @@ pub(super) const ROWS: Rows = &[
         x.set(copy, 2, one)
     }),
     ("tensor-operand-count", |x| {
-        let r = x.ops(&OF_DIMENSIONS)?;
+        // Of the block size, the number of operands stays.
+        let counts = |op: Op| op.is_tensor_layout() && op.changes_dimensions() && op != Op::TensorLayoutSetBlockSizeNV;
+        let r = x.find(|_, i| counts(i.op))?;
         let copy = x.copy(r)?;
         let operands = &mut x.m.inst_mut(copy).operands;
         let last = operands.pop()?;
