@@ -137,7 +137,7 @@ fn the_right_answers_in_the_interpreter() {
     }));
 }
 
-/// What a case gives in the interpreter that it should not, lowered for a device.
+/// Returns where a case that is lowered for a device differs in the interpreter from what it should give.
 fn interpret(target: Target, profile: &str, name: &str, (module, case): (&Module, &Case)) -> Vec<String> {
     let lowered = match lowered(target, module, case, Profile::builtin(profile).as_ref()) {
         Ok(lowered) => lowered,
