@@ -138,10 +138,23 @@ impl Tiles<'_, '_> {
         if let Some(result) = self.exchange_alone(b, r, slot, &how, &parts) {
             return Ok(result);
         }
+        self.exchange_from_owners(b, r, slot, &how, &parts)
+    }
+
+    /// Converts a matrix, of which the subgroup that owns a tile alone may hold what counts, through staging buffers of
+    /// the scope.
+    pub(super) fn exchange_from_owners(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        slot: &mut Slot,
+        how: &Conversion,
+        parts: &TileIds,
+    ) -> Result<TileIds, Refusal> {
         let (from, to) = (how.from, how.to);
         let zone = Zone::of_scope(from.workgroup);
         let mark = self.arena.mark();
-        let plan = self.plan(b, r, &how)?;
+        let plan = self.plan(b, r, how)?;
         let subgroup = self.subgroup(b);
         let begin = plan.first.begin(b, &mut self.arena, subgroup);
         let last = plan.second.unwrap_or(plan.first);
@@ -171,7 +184,7 @@ impl Tiles<'_, '_> {
             }
             self.arena.barrier(b, zone);
             if let Some(second) = plan.second {
-                let function = self.change(b, &how, plan.first, second);
+                let function = self.change(b, how, plan.first, second);
                 let (void, row) = (b.globals.void(b.module), b.u32(row / how.ratio()));
                 b.ids(Op::FunctionCall, void, &[function, row]);
                 self.arena.barrier(b, zone);

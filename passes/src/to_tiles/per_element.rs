@@ -228,7 +228,7 @@ impl Tiles<'_, '_> {
         self.arena.release(mark);
         if used && alone {
             let share = Conversion { from: mat, to: mat, transposed: false, change: Change::None };
-            return self.exchange(b, r, slot, share, result);
+            return self.exchange_from_owners(b, r, slot, &share, &result);
         }
         if !used {
             // Nobody looks at the result; names may, and get one of the tiles.
