@@ -1,5 +1,5 @@
 //! Pointers and strides that are multiples of a component's size and no more: what engines give tensor loads and stores, and
-//! what NVIDIA's driver does what is meant with. Lowered code does so too, whatever the address is, and where it is a multiple
+//! what NVIDIA's driver mostly does what is meant with. Lowered code does so too, whatever the address is, and where it is a multiple
 //! of 16 bytes it still loads tiles as they are.
 //!
 //! The witnesses are the interpreter, which says once that the text leaves it undefined, and what is copied here by hand.

@@ -126,7 +126,7 @@ pub static DYNAMIC: &[Dynamic] = &[
         docs: "Points on which devices and the texts were seen to differ, when a run comes across them. Rules see fixed ones \
                (portability-clip-offset, portability-default-strides and others). Also pointers and strides that are \
                multiples of a component, but not of the 16 bytes (or the row or column) that the texts ask for: what happens \
-               then is undefined by them; NVIDIA's driver does what is meant with tensor loads and stores, lavapipe with \
+               then is undefined by them; NVIDIA's driver mostly does what is meant with tensor loads and stores, lavapipe with \
                plain ones, scalar code with all. `--semantics nvidia` says nothing of it. Rules see what access chains and \
                constants tell (access-pointer-misaligned, access-stride-misaligned).",
         vuids: &[
