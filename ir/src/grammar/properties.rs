@@ -1,6 +1,6 @@
 //! Properties of opcodes, from the tables: `lab/grammar/src/properties.rs` has them for each.
 
-use super::{Class, Effects, Op, Quantifier};
+use super::{Class, Effects, OPS, Op, Quantifier};
 
 /// A set of properties of an opcode.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -287,6 +287,12 @@ impl Op {
         self.is(Properties::INTEGER_COMPARISON)
     }
 
+    /// Returns true if the instruction compares integers, and not truth values.
+    #[inline]
+    pub fn compares_integers(self) -> bool {
+        self.is_integer_comparison() && !matches!(self, Op::LogicalEqual | Op::LogicalNotEqual)
+    }
+
     /// Returns true if the instruction compares numbers, pointers or truth values, or classifies a number: its result
     /// is a truth value, or a vector of them.
     #[inline]
@@ -483,6 +489,25 @@ impl Op {
         matches!(self, Op::Decorate | Op::MemberDecorate)
     }
 
+    /// Returns every opcode that the grammar has, in the order of their numbers.
+    pub fn all() -> impl Iterator<Item = Op> {
+        OPS.iter().map(|o| o.op)
+    }
+
+    /// Returns true if the instruction is arithmetic on integers, one by one: negation, sums, products, quotients, remainders.
+    #[inline]
+    pub fn is_integer_arithmetic(self) -> bool {
+        let sums = matches!(self, Op::SNegate | Op::IAdd | Op::ISub | Op::IMul);
+        sums || matches!(self, Op::UDiv | Op::SDiv | Op::UMod | Op::SRem | Op::SMod)
+    }
+
+    /// Returns true if the instruction is arithmetic on floating-point numbers, one by one: negation, sums, products,
+    /// quotients, remainders.
+    #[inline]
+    pub fn is_float_arithmetic(self) -> bool {
+        self == Op::FNegate || self.is_contractible() || matches!(self, Op::FDiv | Op::FRem | Op::FMod)
+    }
+
     /// Returns true if the instruction divides numbers and gives the quotient.
     #[inline]
     pub fn is_division(self) -> bool {
@@ -614,7 +639,6 @@ impl Op {
 
 #[cfg(test)]
 mod tests {
-    use super::super::OPS;
     use super::Op;
 
     /// An opcode that is added with the name of its kin fails this test until the property has it.
@@ -627,7 +651,18 @@ mod tests {
             let name = name.and_then(|name| name.strip_prefix("CooperativeMatrix"));
             name.is_some_and(|name| ["", "Load", "Store", "MulAdd", "Length"].contains(&name))
         }
-        let rows: [Row; 22] = [
+        /// The arithmetic of core SPIR-V on numbers, without what is for vectors and matrices, or gives a pair.
+        fn arithmetic(n: &str, kind: char) -> bool {
+            let rest = n.strip_prefix(kind).or_else(|| n.strip_prefix(['S', 'U']).filter(|_| kind == 'I'));
+            rest.is_some_and(|r| ["Negate", "Add", "Sub", "Mul", "Div", "Rem", "Mod"].contains(&r))
+        }
+        let rows: [Row; 25] = [
+            ("compares_integers", Op::compares_integers, |n| {
+                let rest = n.strip_prefix(['I', 'S', 'U']).unwrap_or_default();
+                ["Equal", "NotEqual"].contains(&rest) || rest.starts_with("LessThan") || rest.starts_with("GreaterThan")
+            }),
+            ("is_integer_arithmetic", Op::is_integer_arithmetic, |n| arithmetic(n, 'I')),
+            ("is_float_arithmetic", Op::is_float_arithmetic, |n| arithmetic(n, 'F')),
             ("is_null_or_undefined", Op::is_null_or_undefined, |n| n == "ConstantNull" || n == "Undef"),
             ("is_matrix_length", Op::is_matrix_length, |n| n.starts_with("CooperativeMatrixLength")),
             ("is_bit_field", Op::is_bit_field, |n| n.starts_with("BitField")),
@@ -667,8 +702,8 @@ mod tests {
         ];
         for (property, has, is_kin) in rows {
             let kin = |op: &Op| is_kin(op.name().unwrap_or_default().trim_start_matches("Op"));
-            let with: Vec<Op> = OPS.iter().map(|o| o.op).filter(|op| has(*op)).collect();
-            let named: Vec<Op> = OPS.iter().map(|o| o.op).filter(kin).collect();
+            let with: Vec<Op> = Op::all().filter(|op| has(*op)).collect();
+            let named: Vec<Op> = Op::all().filter(kin).collect();
             assert_eq!(with, named, "{property}");
             assert!(with.len() > 1, "{property}");
         }
@@ -678,16 +713,16 @@ mod tests {
     #[test]
     fn chains_of_tensors_are_whole() {
         for kind in [Op::is_tensor_layout, Op::is_tensor_view] {
-            let mut chain = OPS.iter().map(|o| o.op).find(|op| kind(*op)).expect("an opcode").tensor_chain().to_vec();
+            let mut chain = Op::all().find(|op| kind(*op)).expect("an opcode").tensor_chain().to_vec();
             assert!(!chain[0].changes_tensor(), "{chain:?}");
             assert!(chain[1..].iter().all(|op| op.changes_tensor()), "{chain:?}");
             chain.sort_by_key(|op| op.0);
-            let mut all: Vec<Op> = OPS.iter().map(|o| o.op).filter(|op| kind(*op)).collect();
+            let mut all: Vec<Op> = Op::all().filter(|op| kind(*op)).collect();
             all.sort_by_key(|op| op.0);
             assert_eq!(chain, all);
         }
         assert!(Op::Load.tensor_chain().is_empty());
-        let dimensions = OPS.iter().filter(|o| o.op.changes_dimensions()).count();
+        let dimensions = Op::all().filter(|op| op.changes_dimensions()).count();
         assert_eq!(dimensions, 6);
     }
 

@@ -205,7 +205,9 @@ impl Gen<'_> {
             }
             _ => {
                 let (a, b) = (self.e.pick(words), self.e.pick(words));
-                let op = self.e.pick(&[Op::ULessThan, Op::IEqual, Op::UGreaterThanEqual]);
+                // Words are below 2^31: signed or not does not matter.
+                let comparisons: Vec<Op> = Op::all().filter(|op| op.compares_integers()).collect();
+                let op = self.e.pick(&comparisons);
                 let b = if self.e.chance(128) { self.u32(b.range.hi as u32 / 2) } else { b.id };
                 let condition = self.compare(op, a.id, b);
                 let other = if self.e.chance(100) { self.num_small(scalar) } else { other };

@@ -14,6 +14,12 @@ fn is_arithmetic(op: Op) -> bool {
     op.is_matrix_arithmetic() && op != Op::MatrixTimesScalar
 }
 
+/// Returns the arithmetic with two operands of one type, for components that are integers or floats.
+fn binary_arithmetic(int: bool) -> impl Iterator<Item = Op> {
+    let kind = if int { Op::is_integer_arithmetic } else { Op::is_float_arithmetic };
+    Op::all().filter(move |op| kind(*op) && op.required_operands() == 2)
+}
+
 pub(super) const MATRIX_TYPES: [Op; 2] = [Op::TypeCooperativeMatrixKHR, Op::TypeCooperativeMatrixNV];
 
 pub(super) const ROWS: Rows = &[
@@ -34,11 +40,10 @@ pub(super) const ROWS: Rows = &[
     }),
     ("arithmetic-not-allowed", |x| {
         let (r, id, ty) = x.matrix(|_, _| true)?;
-        let op = x.e.pick(if x.component(ty)?.is_int() {
-            &[Op::SRem, Op::UMod, Op::SMod, Op::BitwiseAnd, Op::ShiftLeftLogical]
-        } else {
-            &[Op::FRem, Op::FMod, Op::FRem, Op::FMod, Op::FRem]
-        });
+        let int = x.component(ty)?.is_int();
+        let bits = [Op::BitwiseAnd, Op::ShiftLeftLogical].into_iter().filter(|_| int);
+        let others: Vec<Op> = binary_arithmetic(int).filter(|op| !op.is_matrix_arithmetic()).chain(bits).collect();
+        let op = x.e.pick(&others);
         x.operation(r, op, ty.id, &[id, id]).map(drop)
     }),
     ("arithmetic-scalar-type", |x| {
@@ -72,7 +77,7 @@ pub(super) const ROWS: Rows = &[
     }),
     ("component-arithmetic", |x| {
         let (r, id, ty) = x.matrix(|x, t| matches!(x.component(t), Some(Scalar::Encoded { .. })))?;
-        let op = x.e.pick(&[Op::FAdd, Op::FMul, Op::FSub]);
+        let op = x.e.pick(&binary_arithmetic(false).collect::<Vec<_>>());
         x.after(r, op, ty.id, &[id, id]).map(drop)
     }),
     ("component-saturation-target", |x| {
