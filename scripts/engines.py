@@ -512,12 +512,17 @@ def table(arguments, cases, usage, limit):
     if len(results) < len(cases):
         print(f"{len(cases) - len(results)} of {len(cases)} cases were not run")
     summary(results, [name for name, _ in columns])
-    for name, _ in columns:
-        times([f"{log}.{job}.{name}" for job in range(jobs)], name)
+    absent = []
+    for name, command in columns:
+        logs = [f"{log}.{job}.{name}" for job in range(jobs)]
+        times(logs, name)
+        if wants_layer(command) and not any(has_layer(path) for path in logs):
+            print(f"{name}: the layer logged nothing; was it loaded? (COOPMAT_LOG=info is needed)")
+            absent.append(name)
     if out:
         with open(out, "w") as file:
             json.dump(results, file, indent=1)
-    if len(results) < len(cases) or not results:
+    if len(results) < len(cases) or not results or absent:
         sys.exit(1)
     bad = [r for r in results if any(a["verdict"] in ("wrong", "crashed", "timeout") for a in r["answers"].values())]
     sys.exit(1 if bad else 0)
@@ -543,6 +548,16 @@ def summary(results, columns):
             said = [r["answers"][column]["verdict"] for r in results if op in (r["op"], "all")]
             cells.append(", ".join(str(said.count(v)) for v in verdicts))
         print(f"| {op} | " + " | ".join(cells) + " |")
+
+
+def wants_layer(command):
+    return "layer.sh" in command or "VK_LAYER_COOPMAT" in command
+
+
+def has_layer(log):
+    """Returns true if a worker's log has a line of the layer. The Vulkan loader starts without a layer that it does not find."""
+    with open(log, errors="replace") as file:
+        return any(line.startswith("coopmat: ") for line in file)
 
 
 def times(logs, column):

@@ -660,7 +660,8 @@ impl Module {
 
     /// Returns true if the module may use the features of `capability`: it declares that, or another that implies it.
     pub fn enables(&self, capability: Capability) -> bool {
-        self.capabilities().any(|c| c == capability || crate::grammar::implied_capabilities(c).contains(&capability))
+        let implies = |c| crate::grammar::implied_capabilities(c).contains(&capability);
+        self.has_capability(capability) || self.capabilities().any(implies)
     }
 
     /// Returns true if the module has OpenCL kernels and no shaders, by its capabilities.

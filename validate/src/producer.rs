@@ -101,14 +101,13 @@ static DEVIATIONS: &[Deviation] = &[
 
 /// The producer of a module.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Producer {
-    tool: u32,
-    kernels: bool,
+pub(crate) struct Producer<'a> {
+    module: &'a Module,
 }
 
-impl Producer {
-    pub(crate) fn of(module: &Module) -> Producer {
-        Producer { tool: module.header.generator >> 16, kernels: module.enables(Capability::Kernel) }
+impl<'a> Producer<'a> {
+    pub(crate) fn of(module: &'a Module) -> Producer<'a> {
+        Producer { module }
     }
 
     /// Returns the deviation that explains a violation of the rule, if there is one.
@@ -116,8 +115,8 @@ impl Producer {
         DEVIATIONS.iter().find(|d| {
             d.rule == rule
                 && match d.who {
-                    Who::Tool(tool) => tool == self.tool,
-                    Who::Kernels => self.kernels,
+                    Who::Tool(tool) => tool == self.module.header.generator >> 16,
+                    Who::Kernels => self.module.enables(Capability::Kernel),
                 }
         })
     }

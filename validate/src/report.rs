@@ -131,13 +131,13 @@ impl Draft {
 /// Collects findings from the rules.
 pub(crate) struct Sink<'a> {
     options: &'a Options,
-    producer: Producer,
+    producer: Producer<'a>,
     report: Report,
     counts: BTreeMap<&'static str, (&'static Rule, usize)>,
 }
 
 impl<'a> Sink<'a> {
-    pub(crate) fn new(options: &'a Options, producer: Producer) -> Sink<'a> {
+    pub(crate) fn new(options: &'a Options, producer: Producer<'a>) -> Sink<'a> {
         Sink { options, producer, report: Report::default(), counts: BTreeMap::new() }
     }
 
