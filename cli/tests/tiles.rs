@@ -201,6 +201,65 @@ fn kernels_cut_into_tiles_are_valid_and_right_in_the_interpreter() {
     });
 }
 
+/// Tiles of M x N x K that no device has: what is lowered to them is right, and what can't be staged in words is refused.
+#[test]
+fn tiles_of_unusual_extents_are_right_or_refused() {
+    const EXTENTS: [(u32, u32, u32); 12] = [
+        (12, 8, 8),
+        (8, 12, 8),
+        (8, 8, 12),
+        (24, 24, 24),
+        (16, 4, 8),
+        (6, 8, 8),
+        (8, 6, 8),
+        (8, 8, 6),
+        (7, 8, 8),
+        (8, 7, 8),
+        (8, 8, 3),
+        (8, 8, 1),
+    ];
+    const KERNELS: [&str; 8] = [
+        "colmajor",
+        "crosstype",
+        "elementwise_int",
+        "elementwise_narrow",
+        "functions",
+        "gemm_f16acc",
+        "gemm_i8",
+        "gemm_simple",
+    ];
+    let of = |job: &Job| KERNELS.into_iter().find(|kernel| job.name == format!("{kernel} with {kernel}"));
+    let jobs: Vec<(&str, Job)> = kernels().into_iter().filter_map(|job| Some((of(&job)?, job))).collect();
+    assert_eq!(jobs.len(), KERNELS.len());
+    let mut failures = Vec::new();
+    for (m, n, k) in EXTENTS {
+        let mut profile = Profile::builtin("mesa-lavapipe").expect("built in");
+        profile.khr_properties.iter_mut().for_each(|p| (p.m, p.n, p.k) = (m, n, k));
+        let words = [m, n, k].iter().all(|extent| extent.is_multiple_of(4));
+        let halves = [m, n, k].iter().all(|extent| extent.is_multiple_of(2));
+        for (kernel, job) in &jobs {
+            let refused = match same(job, Target::Khr, &profile) {
+                Ok(_) => false,
+                Err(why) if why.iter().all(|w| w.contains("[refused-")) => true,
+                Err(why) => {
+                    failures.extend(why.iter().map(|w| format!("{m}x{n}x{k}: {w}")));
+                    continue;
+                }
+            };
+            // Factors of f16, and of bytes; crosstype converts between uses, whose tiles must be alike for that.
+            let must = match *kernel {
+                "gemm_simple" | "gemm_f16acc" | "colmajor" | "functions" => halves,
+                "crosstype" => continue,
+                _ => words,
+            };
+            if refused == must {
+                failures.push(format!("{m}x{n}x{k}: {kernel} is {}", if refused { "refused" } else { "lowered" }));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
 #[test]
 fn kernels_that_fit_come_out_as_they_are() {
     let profile = Profile::builtin("mesa-lavapipe").expect("built in");

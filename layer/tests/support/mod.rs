@@ -1,6 +1,8 @@
 //! Tests run in a process of their own, which a driver's wrapper starts with the layer.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub(crate) mod application;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;

@@ -430,6 +430,11 @@ impl Access {
         matches!(&self.source, Source::Memory(_, Some(wide)) if wide.knows_size())
     }
 
+    /// Returns true if the memory is volatile: an element is loaded when the program does, and as often.
+    pub(crate) fn is_volatile(&self) -> bool {
+        matches!(&self.source, Source::Memory(memory, _) if memory.is_volatile())
+    }
+
     /// Returns true if elements are decoded.
     pub(crate) fn decodes(&self) -> bool {
         matches!(self.source, Source::Decode(_))

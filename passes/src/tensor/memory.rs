@@ -12,7 +12,7 @@ use crate::matrix::pointer::{MemoryLocation, place, step, steppable};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
-use coop_ir::spv::{Scope, StorageClass};
+use coop_ir::spv::{MemoryAccess, Scope, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, InstRef, Module, Op, Operand};
 
@@ -287,6 +287,11 @@ impl Memory {
         out.push(Operand::Id(self.place.memory_ty));
         out.push(Operand::Word(self.place.lanes));
         out.extend(self.operands.iter().copied());
+    }
+
+    /// Returns true if it is accessed as volatile.
+    pub(super) fn is_volatile(&self) -> bool {
+        self.operands.first().is_some_and(|mask| mask.word() & MemoryAccess::Volatile.0 != 0)
     }
 
     /// Returns true if elements can be counted in whole units of the pointee of a matrix load, not in components of

@@ -49,7 +49,7 @@ impl Tiles<'_, '_> {
     /// The share of a staging buffer that each invocation fetches. `None` if they do not have equal shares of a few quads.
     pub(super) fn share(&self, access: &Access, layout: Layout) -> Option<Fetch> {
         let (units, invocations) = (layout.units(), self.analysis.invocations?);
-        let quads = !access.decodes() && !access.clips && layout.unit_words() == 4;
+        let quads = !access.decodes() && !access.is_volatile() && !access.clips && layout.unit_words() == 4;
         let fits = quads && units.is_multiple_of(invocations) && units / invocations <= MOST;
         fits.then(|| Fetch { access: access.clone(), layout, units: units / invocations })
     }

@@ -1,10 +1,12 @@
 //! Lowers the instructions of a function one by one: each stays as it is, or becomes one instruction for each tile.
 
+use super::elements;
 use super::shape::Mat;
 use super::{Phi, TileIds, Tiles};
 use crate::Refusal;
 use crate::decorations;
 use crate::matrix::address::narrow;
+use crate::matrix::arena::Elem;
 use coop_ir::builder::FunctionBuilder;
 use coop_ir::hash::FxHashMap;
 use coop_ir::types::{self, Type};
@@ -455,6 +457,8 @@ impl Tiles<'_, '_> {
                     "lower to scalar code (--target scalar)",
                 ));
             }
+            let divides = inst.op.is_division() && inst.op.is_integer_arithmetic() && arguments.len() == 1;
+            let parts = if divides && from.has_partial_tiles() { without_zeros(b, from, &parts) } else { parts };
             arguments.push((*o, Some(parts)));
         }
         let decorations = inst.result.and_then(|id| self.analysis.decorated.get(&id)).cloned().unwrap_or_default();
@@ -505,4 +509,27 @@ impl Tiles<'_, '_> {
         b.keep(r);
         Ok(())
     }
+}
+
+/// Returns tiles whose elements are one where those of a divisor are zero. Padding may be, and division by it is undefined,
+/// also where nobody looks at the quotient; an element of the matrix never is.
+fn without_zeros(b: &mut FunctionBuilder<'_>, mat: Mat, parts: &TileIds) -> TileIds {
+    let Elem { scalar, ty } = mat.elem;
+    let mut made: FxHashMap<Id, Id> = FxHashMap::default();
+    let mut nonzero = |part: Id| {
+        // Padding is what all elements are.
+        let is_splat = |i: &Inst| i.op.is_constant() || i.op.is_composite();
+        if b.module.def_inst(part).is_some_and(is_splat) {
+            return part;
+        }
+        *made.entry(part).or_insert_with(|| {
+            elements::map(b, None, (mat.tile, ty), &[part], &mut |b, values| {
+                let [zero, one] = [0, 1].map(|n| b.globals.constant_of(b.module, ty, scalar, n));
+                let truth = b.globals.bool(b.module);
+                let is_zero = b.ids(Op::IEqual, truth, &[values[0], zero]);
+                b.ids(Op::Select, ty, &[is_zero, one, values[0]])
+            })
+        })
+    };
+    parts.iter().map(|part| nonzero(*part)).collect()
 }

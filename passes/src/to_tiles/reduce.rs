@@ -1,11 +1,10 @@
 //! Lowers reductions.
 //!
-//! Along lines (rows or columns) that [`super::line_reduce`] does not cover, or of all elements where
-//! [`super::whole_reduce`] doesn't: each subgroup stores some of its tiles to a
-//! staging buffer of its own, and its invocations fold their shares of the lines. These *partial* results go to words of the
-//! scope's zone. Then the partial results of each line are folded into a vector with an element for each line, packed in the
-//! layout of tiles. A load with stride 0 broadcasts the vector to the rows (or columns) of a tile, whatever the extent of the
-//! result is in the other direction.
+//! Along lines (rows or columns) that [`super::line_reduce`] does not cover, or of all elements where [`super::whole_reduce`]
+//! does not: each subgroup stores some of its tiles to a staging buffer of its own, and its invocations fold their shares of
+//! the lines. These *partial* results go to words of the scope's zone. Then the partial results of each line are folded into a
+//! vector with an element for each line, packed in the layout of tiles. A load with stride 0 broadcasts the vector to the rows
+//! (or columns) of a tile, whatever the extent of the result is in the other direction.
 //!
 //! Of all elements: the partial results of rows are folded in chunks, and every invocation that writes the vector folds the
 //! chunks. The vector has as many equal elements as a tile is wide; the rows of the tile are loaded from it.
@@ -31,6 +30,7 @@ use coop_ir::{Id, Inst, InstRef, Op, Operand};
 /// Bits of Cooperative Matrix Reduce.
 const ROW: u32 = CooperativeMatrixReduce::Row.0;
 const COLUMN: u32 = CooperativeMatrixReduce::Column.0;
+pub(super) const ALL: u32 = ROW | COLUMN;
 const QUARTERS: u32 = CooperativeMatrixReduce::_2x2.0;
 
 const WORD: Scalar = Scalar::Int { width: 32, signed: false };
@@ -166,7 +166,7 @@ impl Tiles<'_, '_> {
         let fits = match mask {
             ROW => rows == to_rows,
             COLUMN => cols == to_cols,
-            3 => true,
+            ALL => true,
             QUARTERS => rows == 2 * to_rows && cols == 2 * to_cols,
             _ => false,
         };
@@ -180,17 +180,15 @@ impl Tiles<'_, '_> {
         let result = if mask == QUARTERS {
             let how = Conversion { from, to, transposed: false, change: Change::Fold(combine) };
             self.exchange(b, r, &mut slot, how, parts)?
-        } else if let Some(result) = Some((value, &parts))
-            .filter(|_| mask == ROW || mask == COLUMN)
-            .and_then(|of| self.fold_lines(b, r, &mut slot, &fold, of))
-        {
-            result
-        } else if let Some(result) =
-            Some(&parts).filter(|_| mask == 3).and_then(|parts| self.fold_whole(b, r, &mut slot, &fold, parts))
-        {
-            result
         } else {
-            self.reduce_lines(b, r, &mut slot, (from, to), (mask, combine), &parts)?
+            let in_registers = match mask {
+                ALL => self.fold_whole(b, r, &mut slot, &fold, &parts),
+                _ => self.fold_lines(b, r, &mut slot, &fold, (value, &parts)),
+            };
+            match in_registers {
+                Some(result) => result,
+                None => self.reduce_lines(b, r, &mut slot, (from, to), (mask, combine), &parts)?,
+            }
         };
         self.define(inst, to, result);
         Ok(())
@@ -250,7 +248,7 @@ impl Tiles<'_, '_> {
     ) -> Result<(Plan, Batches), Refusal> {
         let zone = Zone::of_scope(from.workgroup);
         let by_row = mask & ROW != 0;
-        let all = mask == 3;
+        let all = mask == ALL;
         let elem = from.elem;
         let word_bytes = ElementBuffer::words(elem) * 4;
         let (lines, length) =

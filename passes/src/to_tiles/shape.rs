@@ -105,15 +105,16 @@ pub(super) fn multiplies(profile: &Profile, [a, b, c, d]: [Scalar; 4]) -> bool {
         .any(|p| is(p.a, a, None) && is(p.b, b, None) && is(p.c, c, None) && is(p.result, d, None))
 }
 
-/// Returns true if no column of the matrices of a row is less than a word.
-fn in_words(p: &MatrixProperties) -> bool {
-    let narrowest = [p.a, p.c, p.result].into_iter().filter_map(ComponentType::bits).min();
-    narrowest.is_none_or(|bits| p.m * bits >= 32)
+/// Returns true if tiles of all matrices of a row of the list can be staged.
+fn can_be_staged(p: &MatrixProperties) -> bool {
+    let tiles = [(p.m, p.k, p.a), (p.k, p.n, p.b), (p.m, p.n, p.c), (p.m, p.n, p.result)];
+    tiles.iter().all(|(rows, cols, ty)| ty.bits().is_none_or(|bits| are_words((*rows, *cols), bits)))
 }
 
-/// Returns true if no column of a tile is less than a word, which is what shared memory is written in.
-fn is_in_words((rows, _): (u32, u32), scalar: Scalar) -> bool {
-    rows * scalar.width() >= 32
+/// Returns true if rows and columns of a tile are whole words, which is what shared memory is written in. Lines of a staging
+/// buffer are either.
+fn are_words((rows, cols): (u32, u32), bits: u32) -> bool {
+    [rows, cols].iter().all(|extent| (extent * bits).is_multiple_of(32))
 }
 
 /// Returns true if a component type of the profile is this one. The operand bits of a MulAdd decide whether integers
@@ -180,9 +181,9 @@ impl<'a> Choice<'a> {
         Choice { profile, by_id, products, partners: same.to_vec(), steps: 20_000 }
     }
 
-    /// The rows of the list whose tiles can be staged: shared memory is of words, and no column is less than one.
+    /// The rows of the list whose tiles can be staged.
     fn rows(&self) -> impl Iterator<Item = &'a MatrixProperties> {
-        self.profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup && in_words(p))
+        self.profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup && can_be_staged(p))
     }
 
     /// The rows of the list that a product can use, best first.
@@ -203,9 +204,8 @@ impl<'a> Choice<'a> {
         if rows.is_empty() && d.scalar.is_float() {
             // Sums in f32 will do, where the device has accumulators of the asked type to hold them between products.
             let f32 = Scalar::Float { width: 32 };
-            let held = |p: &MatrixProperties, scalar: Scalar| {
-                is_in_words((p.m, p.n), scalar) && has_tile(self.profile, scalar, Use::Accumulator, (p.m, p.n))
-            };
+            let held =
+                |p: &MatrixProperties, scalar: Scalar| has_tile(self.profile, scalar, Use::Accumulator, (p.m, p.n));
             let fits = |p: &&MatrixProperties| {
                 is(p.a, a.scalar, None)
                     && is(p.b, b.scalar, None)
@@ -308,9 +308,9 @@ impl<'a> Choice<'a> {
             Use::B => is(p.b, of.scalar, None).then_some((p.k, p.n)),
             Use::Accumulator => (is(p.c, of.scalar, None) || is(p.result, of.scalar, None)).then_some((p.m, p.n)),
         };
-        let held = self.profile.held_properties.iter().filter(|p| p.scope == Scope::Subgroup && in_words(p));
+        let held = self.profile.held_properties.iter().filter(|p| p.scope == Scope::Subgroup && can_be_staged(p));
         let mut tiles: Vec<(u32, u32)> = self.rows().chain(held).filter_map(fits).collect();
-        tiles.retain(|tile| is_in_words(*tile, of.scalar));
+        tiles.retain(|tile| are_words(*tile, of.scalar.width()));
         if tiles.is_empty() {
             let use_ = types::use_name(of.shape.use_ as u64).unwrap_or("?");
             let why = format!("{} has no matrices of {} for {use_}", device(self.profile), of.scalar);
@@ -347,14 +347,16 @@ pub(super) fn products(
     })
 }
 
-/// Returns true if the device has a tile.
+/// Returns true if the device has a tile, and it can be staged.
 pub(super) fn has_tile(profile: &Profile, scalar: Scalar, use_: Use, tile: (u32, u32)) -> bool {
     let all = profile.khr_properties.iter().chain(&profile.held_properties);
-    all.filter(|p| p.scope == Scope::Subgroup).any(|p| match use_ {
-        Use::A => is(p.a, scalar, None) && (p.m, p.k) == tile,
-        Use::B => is(p.b, scalar, None) && (p.k, p.n) == tile,
-        Use::Accumulator => (is(p.c, scalar, None) || is(p.result, scalar, None)) && (p.m, p.n) == tile,
-    })
+    let staged = are_words(tile, scalar.width());
+    staged
+        && all.filter(|p| p.scope == Scope::Subgroup).any(|p| match use_ {
+            Use::A => is(p.a, scalar, None) && (p.m, p.k) == tile,
+            Use::B => is(p.b, scalar, None) && (p.k, p.n) == tile,
+            Use::Accumulator => (is(p.c, scalar, None) || is(p.result, scalar, None)) && (p.m, p.n) == tile,
+        })
 }
 
 /// The grid of `subgroups` subgroups of a scope's matrices.

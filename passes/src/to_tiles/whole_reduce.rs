@@ -10,6 +10,7 @@
 
 use super::inst::Slot;
 use super::line_reduce::{Fold, fold_tiles};
+use super::reduce::ALL;
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
@@ -19,7 +20,7 @@ use crate::matrix::arena::{Elem, QUAD, Zone, words_of};
 use crate::matrix::bits::{part, small_type};
 use crate::matrix::row_uniform::combine;
 use coop_ir::builder::{FunctionBuilder, Index};
-use coop_ir::spv::{BuiltIn, CooperativeMatrixReduce};
+use coop_ir::spv::BuiltIn;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Op, Operand};
 
@@ -166,9 +167,6 @@ impl Tiles<'_, '_> {
         fold_elements(b, fold, elements)
     }
 }
-
-/// Bits of Cooperative Matrix Reduce for all elements.
-const ALL: u32 = CooperativeMatrixReduce::Row.0 | CooperativeMatrixReduce::Column.0;
 
 /// The fold of some elements, the first one first.
 fn fold_elements(b: &mut FunctionBuilder<'_>, fold: &Fold, elements: Vec<Id>) -> Id {

@@ -1,0 +1,108 @@
+//! Factors are fetched ahead of their products, unless their memory is volatile.
+
+use coop_device::Profile;
+use coop_ir::{Module, Op, text};
+use coop_passes::{Options, Target, lower};
+
+/// A loop that multiplies matrices of 32x32, loaded with these memory operands.
+fn product(operands: &str) -> Module {
+    let source = format!(
+        "; Version: 1.6
+         OpCapability Shader
+         OpCapability VulkanMemoryModel
+         OpCapability Float16
+         OpCapability StorageBuffer16BitAccess
+         OpCapability CooperativeMatrixKHR
+         OpCapability CooperativeMatrixTensorAddressingNV
+         OpCapability TensorAddressingNV
+         OpExtension \"SPV_KHR_cooperative_matrix\"
+         OpExtension \"SPV_NV_cooperative_matrix2\"
+         OpExtension \"SPV_NV_tensor_addressing\"
+         OpMemoryModel Logical Vulkan
+         OpEntryPoint GLCompute %main \"main\" %in %out
+         OpExecutionMode %main LocalSize 64 1 1
+         OpDecorate %halves ArrayStride 2
+         OpDecorate %halves_block Block
+         OpMemberDecorate %halves_block 0 Offset 0
+         OpDecorate %floats ArrayStride 4
+         OpDecorate %floats_block Block
+         OpMemberDecorate %floats_block 0 Offset 0
+         OpDecorate %in DescriptorSet 0
+         OpDecorate %in Binding 0
+         OpDecorate %out DescriptorSet 0
+         OpDecorate %out Binding 1
+         %void = OpTypeVoid
+         %fn = OpTypeFunction %void
+         %bool = OpTypeBool
+         %uint = OpTypeInt 32 0
+         %half = OpTypeFloat 16
+         %float = OpTypeFloat 32
+         %n0 = OpConstant %uint 0
+         %n1 = OpConstant %uint 1
+         %n2 = OpConstant %uint 2
+         %n32 = OpConstant %uint 32
+         %n256 = OpConstant %uint 256
+         %zero_half = OpConstant %half 0
+         %zero = OpConstant %float 0
+         %a = OpTypeCooperativeMatrixKHR %half %n2 %n32 %n32 %n0
+         %b = OpTypeCooperativeMatrixKHR %half %n2 %n32 %n32 %n1
+         %c = OpTypeCooperativeMatrixKHR %float %n2 %n32 %n32 %n2
+         %a_zero = OpConstantComposite %a %zero_half
+         %b_zero = OpConstantComposite %b %zero_half
+         %c_zero = OpConstantComposite %c %zero
+         %layout = OpTypeTensorLayoutNV %n2 %n1
+         %halves = OpTypeRuntimeArray %half
+         %halves_block = OpTypeStruct %halves
+         %floats = OpTypeRuntimeArray %float
+         %floats_block = OpTypeStruct %floats
+         %to_halves = OpTypePointer StorageBuffer %halves_block
+         %to_floats = OpTypePointer StorageBuffer %floats_block
+         %to_half = OpTypePointer StorageBuffer %half
+         %to_float = OpTypePointer StorageBuffer %float
+         %in = OpVariable %to_halves StorageBuffer
+         %out = OpVariable %to_floats StorageBuffer
+         %main = OpFunction %void None %fn
+         %entry = OpLabel
+         %from = OpAccessChain %to_half %in %n0 %n0
+         %to = OpAccessChain %to_float %out %n0 %n0
+         %l0 = OpCreateTensorLayoutNV %layout
+         %l1 = OpTensorLayoutSetDimensionNV %layout %l0 %n256 %n256
+         OpBranch %header
+         %header = OpLabel
+         %k = OpPhi %uint %n0 %entry %next %body
+         %sum = OpPhi %c %c_zero %entry %more %body
+         %goes_on = OpULessThan %bool %k %n256
+         OpLoopMerge %end %body None
+         OpBranchConditional %goes_on %body %end
+         %body = OpLabel
+         %l2 = OpTensorLayoutSliceNV %layout %l1 %n0 %n32 %k %n32
+         %l3 = OpTensorLayoutSliceNV %layout %l1 %k %n32 %n0 %n32
+         %x = OpCooperativeMatrixLoadTensorNV %a %from %a_zero %l2 {operands} None
+         %y = OpCooperativeMatrixLoadTensorNV %b %from %b_zero %l3 {operands} None
+         %more = OpCooperativeMatrixMulAddKHR %c %x %y %sum
+         %next = OpIAdd %uint %k %n32
+         OpBranch %header
+         %end = OpLabel
+         OpCooperativeMatrixStoreKHR %to %sum %n0 %n32
+         OpReturn
+         OpFunctionEnd"
+    );
+    text::parse(&source).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Returns the number of functions that fetch.
+fn fetches(operands: &str) -> usize {
+    let profile = Profile::builtin("nvidia-h100").expect("built in");
+    let mut options = Options::new(Target::Khr);
+    (options.profile, options.subgroup_size, options.verify_each) = (Some(&profile), Some(32), true);
+    let lowered = lower(&product(operands), &options).unwrap_or_else(|e| panic!("{e}"));
+    let module = &lowered.module;
+    let names = module.globals_with(Op::Name).filter_map(|r| Some(module.inst(r).string(1)?.0));
+    names.filter(|name| name.starts_with("coop_fetch_")).count()
+}
+
+#[test]
+fn factors_are_fetched_ahead_unless_memory_is_volatile() {
+    assert_eq!(fetches("None"), 2);
+    assert_eq!(fetches("Volatile"), 0);
+}
