@@ -9,11 +9,12 @@ use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
 use coop_ir::grammar::implied_capabilities;
+use coop_ir::hash::FxHashMap;
 use coop_ir::spv::{AddressingModel, Capability};
 use coop_ir::types::{CoopMatView, Scalar, Type, coop_mat, scalar};
 use coop_ir::{Id, IdMap, Inst, InstRef, Module, Op, spv};
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 
 /// The class of a type, or of the type of a value, with respect to matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,6 +115,9 @@ pub(crate) struct Cx<'a> {
     decorations: OnceCell<Decorations>,
     calls: OnceCell<CallGraph>,
     entries: OnceCell<Vec<EntryPoint>>,
+    /// By function: the first instruction of it, or of its callees, that writes memory that outlives the call. Many
+    /// tensor loads have the same decode function.
+    pub(crate) side_effects: RefCell<FxHashMap<Id, Option<InstRef>>>,
 }
 
 impl<'a> Cx<'a> {
@@ -147,6 +151,7 @@ impl<'a> Cx<'a> {
             decorations: OnceCell::new(),
             calls: OnceCell::new(),
             entries: OnceCell::new(),
+            side_effects: RefCell::default(),
         };
         for &r in &module.globals {
             cx.classify_global(r);

@@ -54,6 +54,10 @@ pub(crate) fn is_int32(cx: &Cx, ty: Id) -> bool {
 
 /// Returns the first instruction of `function`, or of its callees, that writes memory that outlives the call.
 pub(crate) fn side_effect(cx: &Cx, function: Id) -> Option<InstRef> {
+    *cx.side_effects.borrow_mut().entry(function).or_insert_with(|| find_side_effect(cx, function))
+}
+
+fn find_side_effect(cx: &Cx, function: Id) -> Option<InstRef> {
     let calls = cx.calls();
     let reached = calls.reachable(calls.function(function));
     let blocks = reached.iter().flat_map(|f| &cx.module.functions[*f].blocks);
