@@ -18,7 +18,7 @@ pub mod verify;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Error, RunOptions, Vulkan};
 
@@ -202,6 +202,9 @@ impl CaseArgs {
 
 /// Runs the tool with the process's arguments.
 pub fn main() -> Status {
+    if let Some(status) = crate::describe::from_arguments(Cli::command) {
+        return status;
+    }
     let cli = Cli::parse();
     let (result, json) = match &cli.command {
         Command::Devices(command) => (command.run(), command.json()),

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod check;
 pub mod cooprun;
+mod describe;
 pub mod interp;
 pub mod io;
 pub mod json;
@@ -19,9 +20,10 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The exit status of a tool. Scripts rely on the numbers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Status {
     /// Done, nothing wrong: 0.
+    #[default]
     Success,
     /// Findings of level error, or a difference: 1.
     Findings,

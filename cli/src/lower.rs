@@ -5,7 +5,7 @@ use crate::args::{OutputStyle, ProfileArgs, SpecArgs, TargetArg};
 use crate::interp::SemanticsName;
 use crate::io::{self, FileError, Loaded};
 use crate::render::{self, Problem, Renderer};
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory, Parser, ValueEnum};
 use coop_device::Profile;
 use coop_ir::Module;
 use coop_ir::constant::Specialization;
@@ -154,6 +154,9 @@ struct Cli {
 
 /// The tool.
 pub fn main() -> Status {
+    if let Some(status) = crate::describe::from_arguments(Cli::command) {
+        return status;
+    }
     match run(&Cli::parse()) {
         Ok(status) => status,
         Err(e) => {

@@ -1,18 +1,24 @@
 //! Checks files, several at a time, and reports them in order.
 
+use super::baseline::{self, Baseline, Counts, Fingerprint};
 use super::compile::{Compiler, Language};
+use super::group::{self, Groups, Owner, Piece};
+use super::project::{Configuration, Project};
 use super::run::Dynamic;
 use super::{Cli, Format, allow, sarif};
 use crate::io::Loaded;
+use crate::json::Places;
 use crate::render::{Problem, Renderer};
 use crate::{Status, io, json, render};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
 use coop_ir::source::SourceMap;
 use coop_ir::spv::Capability;
-use coop_validate::{Level, Options, Report, TargetEnv};
+use coop_validate::{Device, Level, Options, Report, TargetEnv};
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -20,7 +26,13 @@ use std::sync::mpsc;
 struct Outcome {
     status: Status,
     /// For standard output.
-    text: String,
+    pieces: Vec<Piece>,
+    /// The file and its configuration.
+    owner: Owner,
+    /// What was found, if there is a baseline.
+    found: Counts,
+    /// The files that the module's source consists of, as it names them.
+    sources: Vec<String>,
     /// For standard error.
     messages: String,
     /// For the SARIF document.
@@ -32,52 +44,201 @@ struct Outcome {
     unlocated: Option<String>,
 }
 
-/// Checks the files of a command line.
-pub(super) fn check(cli: &Cli, options: &Options, dynamic: Option<&Dynamic>) -> Status {
+/// One check of one file.
+struct Job {
+    path: PathBuf,
+    options: Options,
+    /// The pipeline and the device; empty if there is only one.
+    configuration: String,
+}
+
+/// What is checked: the files of the command line or of the project.
+pub(super) struct Task<'a> {
+    /// The command line.
+    pub(super) cli: &'a Cli,
+    /// The options for all files.
+    pub(super) options: &'a Options,
+    /// The run.
+    pub(super) dynamic: Option<&'a Dynamic>,
+    /// The project, if there is one.
+    pub(super) project: Option<&'a Project>,
+}
+
+/// The result of a check.
+pub(super) struct Checked {
+    /// The exit status.
+    pub(super) status: Status,
+    /// The files that were read, and those that modules name as their source.
+    pub(super) read: BTreeSet<PathBuf>,
+}
+
+impl Task<'_> {
+    /// Returns the files.
+    fn files(&self) -> Result<Vec<PathBuf>, String> {
+        match self.project {
+            Some(project) if self.cli.files.is_empty() => project.files(),
+            _ => Ok(self.cli.files.clone()),
+        }
+    }
+
+    /// Returns each check of each file.
+    fn jobs(&self, files: &[PathBuf]) -> Vec<Job> {
+        // A device of the command line stands for those of the project.
+        let devices = self.options.device.is_none();
+        let configurations = |path: &PathBuf| match self.project {
+            Some(project) => project.configurations(path, devices),
+            None => vec![Configuration::default()],
+        };
+        files.iter().flat_map(|path| configurations(path).into_iter().map(|c| self.job(path, c))).collect()
+    }
+
+    fn job(&self, path: &Path, configuration: Configuration) -> Job {
+        let mut options = self.options.clone();
+        let mut specialization = configuration.specialization;
+        for (id, value) in self.options.specialization.iter() {
+            specialization.set(id, value);
+        }
+        options.specialization = specialization;
+        options.subgroup_size = options.subgroup_size.or(configuration.subgroup_size);
+        let entry = self.cli.entry.entry.clone().or(configuration.entry);
+        let of_command_line = options.device.as_ref().map(|device| device.profile.clone());
+        let subgroup_size = options.subgroup_size;
+        let device = |profile| Arc::new(Device { profile, subgroup_size, entry });
+        options.device = of_command_line.or(configuration.device).map(device);
+        Job { path: path.to_owned(), options, configuration: configuration.name }
+    }
+
+    /// Returns the findings that are known.
+    fn baseline(&self) -> Result<Option<Baseline>, String> {
+        if self.cli.write_baseline.is_some() {
+            return Ok(None);
+        }
+        let path = self.cli.baseline.as_ref().or_else(|| self.project?.baseline.as_ref());
+        path.map(|path| Baseline::read(path)).transpose()
+    }
+
+    fn compiler(&self) -> Compiler {
+        let of_project = self.project.and_then(|project| project.compiler.clone());
+        let mut arguments = self.project.map(|project| project.compiler_arguments.clone()).unwrap_or_default();
+        arguments.extend(self.cli.compiler_arguments.iter().cloned());
+        Compiler { program: self.cli.compiler.clone().or(of_project), arguments }
+    }
+}
+
+/// Checks the files of a command line, or of its project.
+pub(super) fn check(task: &Task<'_>) -> Result<Checked, String> {
+    let cli = task.cli;
+    let files = task.files()?;
+    let jobs = task.jobs(&files);
     let style = Style {
         format: cli.format,
         color: cli.style.color.on_stdout(),
         width: render::width(),
         verbose: cli.style.verbose,
         quiet: cli.style.quiet,
-        single: cli.files.len() == 1,
+        single: jobs.len() == 1,
+        last: jobs.len() == 1 && !cli.watch,
     };
-    let compiler = Compiler { program: cli.compiler.clone(), arguments: cli.compiler_arguments.clone() };
-    let inputs = Inputs { options, dynamic, compiler };
-    let mut total = Outcome::empty();
-    let mut unlocated = Vec::new();
-    let mut parts = Vec::new();
-    let mut progress = Progress::new(cli.files.len(), cli.style.quiet == 0);
+    let baseline = task.baseline()?;
+    let known = baseline.as_ref();
+    let written = cli.write_baseline.as_deref();
+    let inputs = Inputs {
+        dynamic: task.dynamic,
+        compiler: task.compiler(),
+        project: task.project,
+        known,
+        written: written.is_some(),
+    };
+    let mut total = Totals { files: files.len(), ..Totals::default() };
+    let mut found = written.map(Baseline::new).or_else(|| known.map(Baseline::like)).unwrap_or_default();
+    let grouped = !style.single && matches!(cli.format, Format::Human | Format::Short | Format::Github);
+    let mut groups = Groups::default();
+    let mut progress = Progress::new(jobs.len(), cli.style.quiet == 0);
+    let mut read: BTreeSet<PathBuf> = files.into_iter().collect();
     in_order(
-        &cli.files,
-        |path| check_file(path, &inputs, &style),
-        |outcome| {
+        &jobs,
+        |job| check_file(job, &inputs, &style),
+        |mut outcome| {
             progress.clear();
-            io::print(&outcome.text);
+            let pieces = std::mem::take(&mut outcome.pieces);
+            if grouped {
+                groups.add(pieces, &outcome.owner);
+            } else {
+                pieces.iter().for_each(|piece| io::print(&piece.text));
+            }
             if !outcome.messages.is_empty() {
                 io::error(outcome.messages.trim_end());
             }
-            total.status = total.status.max(outcome.status);
-            total.errors += outcome.errors;
-            total.warnings += outcome.warnings;
-            total.notes += outcome.notes;
-            parts.push(outcome.sarif);
-            unlocated.extend(outcome.unlocated);
+            if known.is_some() || written.is_some() {
+                found.add(Path::new(&outcome.owner.file), &outcome.found);
+            }
+            read.extend(outcome.sources.drain(..).map(PathBuf::from));
+            total.add(outcome);
             progress.step();
         },
     );
     progress.clear();
+    io::print(&groups.text(cli.format != Format::Human, cli.style.verbose > 0));
     if cli.format == Format::Sarif {
-        io::print(&sarif::document(parts, total.status.code()));
+        io::print(&sarif::document(std::mem::take(&mut total.parts), total.status.code()));
     }
-    if let Some(note) = unlocated_note(&unlocated).filter(|_| cli.style.quiet == 0) {
+    if let Some(path) = written {
+        found.write(path)?;
+        let (count, name) = (found.len(), path.display());
+        io::error(&format!("{count} findings are in {name}; baseline = \"{name}\" in coopcheck.toml leaves them out"));
+        if total.status == Status::Findings {
+            total.status = Status::Success;
+        }
+        return Ok(Checked { status: total.status, read });
+    }
+    notes(task, &total, known.map_or(0, |known| known.gone(&found)));
+    Ok(Checked { status: total.status, read })
+}
+
+/// Says what is to be said about all files.
+fn notes(task: &Task<'_>, total: &Totals, gone: usize) {
+    let style = &task.cli.style;
+    if style.quiet > 0 {
+        return;
+    }
+    if let Some(note) = unlocated_note(&total.unlocated) {
         io::error(&note);
     }
-    let found = total.errors + total.warnings + total.notes > 0;
-    if cli.format == Format::Human && cli.style.quiet == 0 && (found || cli.style.verbose > 0) {
-        io::error(&summary(&total, cli.files.len(), cli.style.verbose > 0));
+    if gone > 0 {
+        io::error(&format!(
+            "note: {gone} findings of the baseline are gone; --write-baseline FILE writes it without them"
+        ));
     }
-    total.status
+    if let Some(project) = task.project.filter(|_| task.cli.files.is_empty()) {
+        project.unused().for_each(|message| io::error(&format!("note: {message}")));
+    }
+    let found = total.errors + total.warnings + total.notes > 0;
+    if task.cli.format == Format::Human && (found || style.verbose > 0) {
+        io::error(&summary(total, style.verbose > 0));
+    }
+}
+
+/// The sums over all files.
+#[derive(Default)]
+struct Totals {
+    status: Status,
+    files: usize,
+    errors: usize,
+    warnings: usize,
+    notes: usize,
+    unlocated: Vec<String>,
+    parts: Vec<sarif::Part>,
+}
+
+impl Totals {
+    fn add(&mut self, outcome: Outcome) {
+        self.status = self.status.max(outcome.status);
+        self.errors += outcome.errors;
+        self.warnings += outcome.warnings;
+        self.notes += outcome.notes;
+        self.parts.push(outcome.sarif);
+        self.unlocated.extend(outcome.unlocated);
+    }
 }
 
 /// The progress, shown on a terminal when there are many files.
@@ -125,11 +286,14 @@ fn unlocated_note(names: &[String]) -> Option<String> {
     ))
 }
 
-/// The options, the run and the compiler for all files of a command line.
+/// What is the same for all files.
 struct Inputs<'a> {
-    options: &'a Options,
     dynamic: Option<&'a Dynamic>,
     compiler: Compiler,
+    project: Option<&'a Project>,
+    known: Option<&'a Baseline>,
+    /// True if a baseline is written.
+    written: bool,
 }
 
 /// The style of the output.
@@ -140,13 +304,18 @@ struct Style {
     verbose: u8,
     quiet: u8,
     single: bool,
+    /// True if the process ends behind this file.
+    last: bool,
 }
 
 impl Outcome {
     fn empty() -> Outcome {
         Outcome {
             status: Status::Success,
-            text: String::new(),
+            pieces: Vec::new(),
+            owner: Owner { file: String::new(), configuration: String::new() },
+            found: Counts::new(),
+            sources: Vec::new(),
             messages: String::new(),
             sarif: sarif::Part::default(),
             errors: 0,
@@ -158,12 +327,12 @@ impl Outcome {
 
     /// Returns the outcome for a file that holds no module.
     fn unreadable(name: &str, why: &str, messages: String, style: &Style) -> Outcome {
-        let text = match style.format {
-            Format::Json => format!("{}\n", json::unreadable(name, why)),
-            Format::Human | Format::Short | Format::Github | Format::Sarif => String::new(),
+        let pieces = match style.format {
+            Format::Json => vec![Piece { key: None, text: format!("{}\n", json::unreadable(name, why)) }],
+            Format::Human | Format::Short | Format::Github | Format::Sarif => Vec::new(),
         };
         let sarif = sarif::Part::unreadable(name, why);
-        Outcome { sarif, status: Status::BadInput, text, messages, ..Outcome::empty() }
+        Outcome { sarif, status: Status::BadInput, pieces, messages, ..Outcome::empty() }
     }
 }
 
@@ -205,9 +374,14 @@ fn in_order<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync, mut ta
     });
 }
 
-fn check_file(path: &Path, inputs: &Inputs<'_>, style: &Style) -> Outcome {
-    let &Inputs { options, dynamic, .. } = inputs;
-    let loaded = match load(path, inputs) {
+fn check_file(job: &Job, inputs: &Inputs<'_>, style: &Style) -> Outcome {
+    let owner = Owner { file: io::display_name(&job.path), configuration: job.configuration.clone() };
+    Outcome { owner, ..check_job(job, inputs, style) }
+}
+
+fn check_job(job: &Job, inputs: &Inputs<'_>, style: &Style) -> Outcome {
+    let (path, options, dynamic) = (job.path.as_path(), &job.options, inputs.dynamic);
+    let loaded = match load(path, options, inputs) {
         Ok(None) => return without_matrices(path, style),
         Ok(Some(mut loaded)) => {
             // Words are shown as disassembly, only text as it was written.
@@ -249,20 +423,21 @@ fn check_file(path: &Path, inputs: &Inputs<'_>, style: &Style) -> Outcome {
     if style.verbose > 0 {
         messages.push_str(&facts(&loaded, &report, options));
     }
+    if let Some(project) = inputs.project {
+        report.retain(|finding| !project.allows(path, finding.rule.id));
+    }
+    let mut found = Counts::new();
+    if inputs.known.is_some() || inputs.written {
+        let mut known = inputs.known.map(|known| known.known(path)).unwrap_or_default();
+        only_new(&loaded, &mut report, &mut known, &mut found);
+    }
     let mut status = if report.is_ok() { Status::Success } else { Status::Findings };
     let mut ran = Vec::new();
     if let Some(dynamic) = dynamic {
-        if report.is_ok() {
-            match dynamic.findings(&loaded) {
-                Ok(problems) => ran = problems,
-                Err(why) => {
-                    messages.push_str(&format!("error: {}: not run: {why}\n", loaded.name));
-                    status = Status::BadInput;
-                }
-            }
-        } else if style.quiet == 0 {
-            messages.push_str(&format!("note: {}: not run, because it breaks rules\n", loaded.name));
-        }
+        ran = run(dynamic, &loaded, &report, style, &mut messages).unwrap_or_else(|failed| {
+            status = failed;
+            Vec::new()
+        });
     }
     let count = |level| report.count(level) + ran.iter().filter(|p| p.level == level).count();
     let (errors, warnings, notes) = (count(Level::Error), count(Level::Warning), count(Level::Note));
@@ -277,15 +452,53 @@ fn check_file(path: &Path, inputs: &Inputs<'_>, style: &Style) -> Outcome {
         }
         _ => sarif::Part::default(),
     };
-    let text = text(&loaded, &report, &ran, status, style);
+    let pieces = pieces(&loaded, &report, &ran, status, style);
     let shader = !loaded.module.has_capability(Capability::Kernel);
-    let locatable = style.format == Format::Human && loaded.format == io::Format::Binary && shader && !text.is_empty();
+    let locatable =
+        style.format == Format::Human && loaded.format == io::Format::Binary && shader && !pieces.is_empty();
     let unlocated = (locatable && SourceMap::new(&loaded.module).is_empty()).then(|| loaded.name.clone());
-    if style.single {
+    let names = |shader: SourceMap| shader.files().iter().map(|file| file.name().to_owned()).collect();
+    let sources = if style.last { Vec::new() } else { names(SourceMap::new(&loaded.module)) };
+    if style.last {
         // The process ends now; to give back each piece of a large module would take a hundredth of its time.
         std::mem::forget((loaded, cfgs));
     }
-    Outcome { status, text, messages, sarif, errors, warnings, notes, unlocated }
+    Outcome { status, pieces, messages, sarif, errors, warnings, notes, unlocated, found, sources, ..Outcome::empty() }
+}
+
+/// Runs a module that breaks no rule. The error is the status of one that can't be run.
+fn run(
+    dynamic: &Dynamic,
+    loaded: &Loaded,
+    report: &Report,
+    style: &Style,
+    messages: &mut String,
+) -> Result<Vec<Problem>, Status> {
+    if !report.is_ok() {
+        if style.quiet == 0 {
+            messages.push_str(&format!("note: {}: not run, because it breaks rules\n", loaded.name));
+        }
+        return Ok(Vec::new());
+    }
+    dynamic.findings(loaded).map_err(|why| {
+        messages.push_str(&format!("error: {}: not run: {why}\n", loaded.name));
+        Status::BadInput
+    })
+}
+
+/// Leaves out the findings that are known, and counts all.
+fn only_new(loaded: &Loaded, report: &mut Report, known: &mut Counts, found: &mut Counts) {
+    let places = Places::new(&loaded.module);
+    report.omitted.retain(|(rule, count)| {
+        let fingerprint = Fingerprint::omitted(rule.id);
+        *found.entry(fingerprint.clone()).or_default() += count;
+        !baseline::take(known, &fingerprint, *count)
+    });
+    report.retain(|finding| {
+        let fingerprint = Fingerprint::of(&places, &Problem::from(finding));
+        *found.entry(fingerprint.clone()).or_default() += 1;
+        !baseline::take(known, &fingerprint, 1)
+    });
 }
 
 /// Removes the findings that are counted and not shown.
@@ -326,8 +539,8 @@ fn make_room(bytes: usize) {
 
 /// Reads the module in a file. Returns nothing for a module without matrices, which need not be read unless an option
 /// requires the module. Verbosity and format change nothing here, so that they change no exit status.
-fn load(path: &Path, inputs: &Inputs<'_>) -> Result<Option<Loaded>, io::FileError> {
-    let Inputs { options, dynamic, compiler } = inputs;
+fn load(path: &Path, options: &Options, inputs: &Inputs<'_>) -> Result<Option<Loaded>, io::FileError> {
+    let Inputs { dynamic, compiler, .. } = inputs;
     let bytes = match Language::of(path) {
         Some(language) => compiler.compile(language, path)?,
         None => io::read_bytes(path)?,
@@ -344,11 +557,11 @@ fn load(path: &Path, inputs: &Inputs<'_>) -> Result<Option<Loaded>, io::FileErro
 fn without_matrices(path: &Path, style: &Style) -> Outcome {
     let name = io::display_name(path);
     let messages = if style.verbose > 0 { format!("{name}: no cooperative matrices\n") } else { String::new() };
-    let text = match style.format {
-        Format::Json => format!("{}\n", json::without_findings(&name)),
-        Format::Human | Format::Short | Format::Github | Format::Sarif => String::new(),
+    let pieces = match style.format {
+        Format::Json => vec![Piece { key: None, text: format!("{}\n", json::without_findings(&name)) }],
+        Format::Human | Format::Short | Format::Github | Format::Sarif => Vec::new(),
     };
-    Outcome { text, messages, ..Outcome::empty() }
+    Outcome { pieces, messages, ..Outcome::empty() }
 }
 
 fn entry_names(loaded: &Loaded) -> Vec<String> {
@@ -357,32 +570,38 @@ fn entry_names(loaded: &Loaded) -> Vec<String> {
 }
 
 /// Returns the text for standard output: findings of rules, then those of a run.
-fn text(loaded: &Loaded, report: &Report, ran: &[Problem], status: Status, style: &Style) -> String {
+fn pieces(loaded: &Loaded, report: &Report, ran: &[Problem], status: Status, style: &Style) -> Vec<Piece> {
     let renderer = || Renderer::for_file(loaded, style.color, style.width).with_disassembly(style.verbose > 0);
-    let problems =
-        || -> Vec<Problem> { report.findings.iter().map(Problem::from).chain(ran.iter().cloned()).collect() };
-    match style.format {
+    let problems: Vec<Problem> = report.findings.iter().map(Problem::from).chain(ran.iter().cloned()).collect();
+    let line = |text: String| Piece { key: Some(text.clone()), text };
+    let rest = |text: String| (!text.is_empty()).then_some(Piece { key: None, text });
+    let lines = |text: String| -> Vec<Piece> { text.split_inclusive('\n').map(|text| line(text.to_owned())).collect() };
+    let mut pieces = match style.format {
         Format::Human => {
-            let mut text = if report.findings.is_empty() { String::new() } else { render::human(renderer(), report) };
+            let mut drawn = if report.findings.is_empty() { Vec::new() } else { render::each(renderer(), report) };
             if !ran.is_empty() {
                 let mut renderer = renderer();
-                text.extend(ran.iter().map(|problem| renderer.draw(problem) + "\n"));
+                drawn.extend(ran.iter().map(|problem| renderer.draw(problem) + "\n"));
             }
-            text
+            let places = (!style.single && !drawn.is_empty()).then(|| Places::new(&loaded.module));
+            let key = |problem| places.as_ref().map(|places| group::key(places, problem));
+            drawn.into_iter().zip(&problems).map(|(text, problem)| Piece { key: key(problem), text }).collect()
         }
-        Format::Short => {
-            render::short(&loaded.module, &loaded.name, &problems()) + &render::omitted(&loaded.name, report)
-        }
-        Format::Github => render::github(&loaded.module, &loaded.name, &problems()),
+        Format::Short => lines(render::short(&loaded.module, &loaded.name, &problems)),
+        Format::Github => lines(render::github(&loaded.module, &loaded.name, &problems)),
         // Written when all files are through.
-        Format::Sarif => String::new(),
+        Format::Sarif => Vec::new(),
         Format::Json => {
             let mut object = json::report(&loaded.module, &loaded.name, report);
             json::append(&mut object, &loaded.module, ran);
             object["ok"] = (status == Status::Success).into();
-            format!("{object}\n")
+            vec![Piece { key: None, text: format!("{object}\n") }]
         }
+    };
+    if matches!(style.format, Format::Human | Format::Short) {
+        pieces.extend(rest(render::omitted(&loaded.name, report)));
     }
+    pieces
 }
 
 /// Checks the values of specialization constants. A value of the wrong type is wrong usage; one that no constant has is
@@ -430,7 +649,8 @@ fn facts(loaded: &Loaded, report: &Report, options: &Options) -> String {
     format!("{name}: environment {env}, {} findings{open}{opaque}\n", report.findings.len())
 }
 
-fn summary(total: &Outcome, files: usize, verbose: bool) -> String {
+fn summary(total: &Totals, verbose: bool) -> String {
+    let files = total.files;
     let counts = [(total.errors, "error"), (total.warnings, "warning"), (total.notes, "note")];
     let parts: Vec<String> = counts
         .iter()

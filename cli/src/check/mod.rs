@@ -1,21 +1,27 @@
 //! `coopcheck`: checks the cooperative matrices of SPIR-V modules.
 
 mod allow;
+mod baseline;
 mod catalogue;
 mod compile;
 pub(crate) mod device;
 mod devices;
 mod files;
+mod group;
+mod project;
 mod run;
 mod sarif;
+mod watch;
 
 pub use catalogue::markdown;
 
 use crate::args::{EntryArgs, OutputStyle, ProfileArgs, SpecArgs, parse_subgroup_size};
 use crate::{Status, io};
 use clap::builder::PossibleValuesParser;
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use coop_validate::{Level, Options, TargetEnv};
+use project::Project;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -31,6 +37,8 @@ Examples:
   coopcheck explain muladd-k-mismatch        what a rule checks and why
   coopcheck explain 08973                    the rule for a Vulkan VUID
   coopcheck rules                            all rules, one a line
+  coopcheck                                  the files of coopcheck.toml, as it says
+  coopcheck --watch                          the same, again whenever a file changes
 
 A file holds SPIR-V words, of either byte order, SPIR-V assembly text, or a shader: .comp and the other stages of GLSL,
 .hlsl, .slang.
@@ -53,9 +61,24 @@ Exit status:
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Modules to check, or shaders in GLSL, HLSL or Slang; - is standard input
-    #[arg(value_name = "FILE", required_unless_present = "list_profiles")]
+    /// Modules to check, or shaders in GLSL, HLSL or Slang; - is standard input [default: files of coopcheck.toml]
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// The project [default: coopcheck.toml in this folder or the nearest above it]
+    #[arg(long, value_name = "FILE.toml", conflicts_with = "no_config")]
+    config: Option<PathBuf>,
+    /// Do not look for coopcheck.toml
+    #[arg(long)]
+    no_config: bool,
+    /// Report only findings that are not in this file
+    #[arg(long, value_name = "FILE.json")]
+    baseline: Option<PathBuf>,
+    /// Write all findings to a file for --baseline, and exit with status 0
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["baseline", "watch"])]
+    write_baseline: Option<PathBuf>,
+    /// Check again whenever a file changes, until interrupted
+    #[arg(long)]
+    watch: bool,
     /// The compiler for shaders [default: glslang, glslangValidator or glslc; dxc; slangc]
     #[arg(long, value_name = "PROGRAM")]
     compiler: Option<PathBuf>,
@@ -175,6 +198,9 @@ enum CatalogueFormat {
 
 /// Runs `coopcheck` with the arguments of the process.
 pub fn main() -> Status {
+    if let Some(status) = crate::describe::from_arguments(Cli::command) {
+        return status;
+    }
     let cli = Cli::parse();
     match &cli.command {
         None => check(&cli),
@@ -202,19 +228,47 @@ fn check(cli: &Cli) -> Status {
         io::print(&ProfileArgs::list());
         return Status::Success;
     }
-    match options(cli).and_then(|options| Ok((options, run::Dynamic::new(cli)?))) {
-        Ok((options, dynamic)) => files::check(cli, &options, dynamic.as_ref()),
-        Err(message) => {
-            io::error(&format!("error: {message}"));
-            Status::BadInput
-        }
+    let checked = if cli.watch { watch::check(cli) } else { once(cli).map(|checked| checked.status) };
+    checked.unwrap_or_else(|message| {
+        io::error(&format!("error: {message}"));
+        Status::BadInput
+    })
+}
+
+/// Reads the project and checks once.
+fn once(cli: &Cli) -> Result<files::Checked, String> {
+    let project = project(cli)?;
+    if project.is_none() && cli.files.is_empty() {
+        let message = format!("no FILE is given, and there is no {} in this folder or above it", project::NAME);
+        Cli::command().error(ErrorKind::MissingRequiredArgument, message).exit();
+    }
+    let options = options(cli, project.as_ref())?;
+    let dynamic = run::Dynamic::new(cli)?;
+    files::check(&files::Task { cli, options: &options, dynamic: dynamic.as_ref(), project: project.as_ref() })
+}
+
+/// Returns the project, if there is one.
+fn project(cli: &Cli) -> Result<Option<Project>, String> {
+    project_file(cli).map(|path| Project::read(&path)).transpose()
+}
+
+/// Returns the file of the project, if there is one.
+fn project_file(cli: &Cli) -> Option<PathBuf> {
+    match &cli.config {
+        Some(path) => Some(path.clone()),
+        None if cli.no_config => None,
+        None => std::env::current_dir().ok().and_then(|folder| Project::find(&folder)),
     }
 }
 
-fn options(cli: &Cli) -> Result<Options, String> {
+fn options(cli: &Cli, project: Option<&Project>) -> Result<Options, String> {
     let mut options = Options::default();
+    if let Some(project) = project {
+        options.env = project.env;
+        project.set_levels(&mut options)?;
+    }
     options.specialization = cli.spec.specialization().map_err(|e| e.to_string())?;
-    options.env = cli.target_env.as_deref().map(str::parse).transpose()?;
+    options.env = cli.target_env.as_deref().map(str::parse).transpose()?.or(options.env);
     options.device = devices::of(cli)?;
     options.subgroup_size = cli.profile.subgroup_size;
     options.barriers = cli.barriers;

@@ -258,14 +258,14 @@ impl Diagnostic for InShader {
 
 /// All findings of a report, drawn, and what was left out.
 pub fn human(renderer: Renderer, report: &Report) -> String {
+    let name = renderer.name;
+    each(renderer, report).concat() + &omitted(name, report)
+}
+
+/// Each finding of a report, drawn, with an empty line behind it.
+pub fn each(renderer: Renderer, report: &Report) -> Vec<String> {
     let mut renderer = renderer.about(report.findings.iter().flat_map(|f| &f.labels).map(|l| l.at));
-    let mut out = String::new();
-    for finding in &report.findings {
-        out.push_str(&renderer.draw(&Problem::from(finding)));
-        out.push('\n');
-    }
-    out.push_str(&omitted(renderer.name, report));
-    out
+    report.findings.iter().map(|finding| renderer.draw(&Problem::from(finding)) + "\n").collect()
 }
 
 /// One line a problem: `file:line:column: level[rule]: message` in the shader's source, or `file:instruction: ...` where that is
