@@ -1,0 +1,201 @@
+//! What people get: the archives of scripts/release.sh, the action that takes one, the hook of pre-commit.
+
+use serde_yaml_ng::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository")
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("release").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("writable");
+    folder
+}
+
+fn text(out: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+}
+
+/// Packs the tools that tests run, of any size up to `most` bytes.
+fn release(out: &Path, most: &str) -> Output {
+    let tools = Path::new(env!("CARGO_BIN_EXE_coopcheck")).parent().expect("a folder");
+    Command::new(root().join("scripts/release.sh"))
+        .arg("--bin")
+        .arg(tools)
+        .env("OUT", out)
+        .env("MOST_BYTES", most)
+        .env("LEVEL", "1")
+        .output()
+        .expect("bash")
+}
+
+/// Returns an archive, which is packed once.
+fn archive() -> PathBuf {
+    static ARCHIVE: OnceLock<PathBuf> = OnceLock::new();
+    let pack = || {
+        let packed = release(&folder("archive"), "1000000000");
+        assert!(packed.status.success(), "{}", text(&packed));
+        PathBuf::from(String::from_utf8_lossy(&packed.stdout).trim())
+    };
+    ARCHIVE.get_or_init(pack).clone()
+}
+
+fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {
+    Command::new(program).args(arguments).current_dir(folder).output().unwrap_or_else(|e| panic!("{program}: {e}"))
+}
+
+#[test]
+fn archives_unpack_and_run() {
+    let archive = archive();
+    let folder = archive.parent().expect("a folder");
+    let name = archive.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+    assert!(run(folder, "sha256sum", &["--check", "--quiet", &format!("{name}.sha256")]).status.success());
+    assert!(run(folder, "tar", &["-xzf", name]).status.success());
+    let unpacked = folder.join(name.trim_end_matches(".tar.gz"));
+    for tool in ["coopcheck", "cooplower", "cooprun"] {
+        let packed = Command::new(unpacked.join(tool)).arg("--version").output().expect("it runs");
+        assert!(text(&packed).contains(&format!("{tool} {}", env!("CARGO_PKG_VERSION"))), "{}", text(&packed));
+        let bash = std::fs::read_to_string(unpacked.join(format!("completions/{tool}.bash"))).expect("a script");
+        assert!(bash.contains(&format!("_{tool}()")), "{bash}");
+        let checked = run(&unpacked, "bash", &["-n", &format!("completions/{tool}.bash")]);
+        assert!(checked.status.success(), "{}", text(&checked));
+        for other in [format!("completions/_{tool}"), format!("completions/{tool}.fish")] {
+            assert!(std::fs::metadata(unpacked.join(&other)).is_ok_and(|file| file.len() > 100), "{other}");
+        }
+        let page = std::fs::read_to_string(unpacked.join(format!("man/{tool}.1"))).expect("a page");
+        assert!(page.contains(&format!(".TH {tool} 1")) && page.contains(".SH OPTIONS"), "{page}");
+    }
+    assert!(unpacked.join("man/cooprun-verify.1").is_file() && unpacked.join("man/coopcheck-devices.1").is_file());
+    for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md"] {
+        assert_eq!(std::fs::read(unpacked.join(file)).expect(file), std::fs::read(root().join(file)).expect(file));
+    }
+}
+
+#[test]
+fn large_tools_are_not_packed() {
+    let packed = release(&folder("large"), "1000");
+    assert!(!packed.status.success() && text(&packed).contains("bytes, more than 1000"), "{}", text(&packed));
+}
+
+#[test]
+fn wrong_usage_of_completions_and_pages() {
+    for (arguments, message) in [
+        (&["--completions"][..], "error: --completions needs a shell: bash, elvish, fish, powershell, zsh"),
+        (&["--completions", "tcsh"][..], "error: no shell 'tcsh': bash, elvish, fish, powershell, zsh"),
+        (&["--man"][..], "error: --man needs a folder"),
+        (&["--man", "/dev/null/pages"][..], "error: /dev/null/pages: "),
+    ] {
+        let out = run(&root(), env!("CARGO_BIN_EXE_cooplower"), arguments);
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&out).starts_with(message), "{arguments:?}: {}", text(&out));
+    }
+}
+
+/// A checkout with this archive, in which the steps of the action are run as a runner does.
+struct Runner {
+    folder: PathBuf,
+    inputs: Vec<(&'static str, String)>,
+}
+
+impl Runner {
+    /// Runs the action's steps until one fails, and returns its status with all output.
+    fn run(&self) -> (i32, String) {
+        let action: Value = serde_yaml_ng::from_str(&read("action.yml")).expect("YAML");
+        let temporary = self.folder.join("temporary");
+        std::fs::create_dir_all(&temporary).expect("writable");
+        let path_file = self.folder.join("path");
+        std::fs::write(&path_file, "").expect("writable");
+        let mut all = String::new();
+        for step in action["runs"]["steps"].as_sequence().expect("steps") {
+            assert_eq!(step["shell"].as_str(), Some("bash"));
+            let added = std::fs::read_to_string(&path_file).expect("a file").trim().to_owned();
+            let mut command = Command::new("bash");
+            command
+                .args(["--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"].as_str().expect("a script")])
+                .current_dir(&self.folder)
+                .env("RUNNER_TEMP", &temporary)
+                .env("GITHUB_PATH", &path_file)
+                .env("PATH", format!("{added}:/usr/bin:/bin"));
+            for (name, value) in step["env"].as_mapping().expect("variables") {
+                let value = value.as_str().expect("text");
+                let input = value.trim_start_matches("${{ inputs.").trim_end_matches(" }}");
+                let default = action["inputs"][input]["default"].as_str().unwrap_or_default();
+                assert!(action["inputs"].get(input).is_some(), "no input {input}");
+                let given = self.inputs.iter().find(|(name, _)| *name == input).map(|(_, value)| value.as_str());
+                command.env(name.as_str().expect("a name"), given.unwrap_or(default));
+            }
+            let out = command.output().expect("bash");
+            all.push_str(&text(&out));
+            if !out.status.success() {
+                return (out.status.code().expect("an exit status"), all);
+            }
+        }
+        (0, all)
+    }
+}
+
+#[test]
+fn the_action_annotates_and_reports() {
+    let folder = folder("action");
+    let archive = archive();
+    let sum = std::fs::read_to_string(archive.with_extension("gz.sha256")).expect("a checksum");
+    let sum = sum.split(' ').next().expect("a checksum").to_owned();
+    let wrong = "validate/muladd/muladd-k-mismatch.spvasm";
+    std::fs::copy(root().join("testdata").join(wrong), folder.join("wrong module.spvasm")).expect("writable");
+    let archive = ("archive", archive.display().to_string());
+    let runner = |inputs: &[(&'static str, String)]| Runner {
+        folder: folder.clone(),
+        inputs: [&[archive.clone()], inputs].concat(),
+    };
+    let arguments = ("arguments", "--warn\nmuladd-use-mismatch\n\nwrong module.spvasm\n".to_owned());
+    let (status, out) = runner(&[("sha256", sum), arguments.clone()]).run();
+    assert_eq!(status, 1, "{out}");
+    assert!(out.contains("::error file=wrong module.spvasm,title=muladd-k-mismatch::"), "{out}");
+    // Without arguments, the files of the project.
+    std::fs::write(folder.join("coopcheck.toml"), "files = [\"*.spvasm\"]\n").expect("writable");
+    let (status, out) = runner(&[("sarif", "found.sarif".into())]).run();
+    assert_eq!(status, 1, "{out}");
+    let report = std::fs::read_to_string(folder.join("found.sarif")).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["runs"][0]["results"][0]["ruleId"], "muladd-k-mismatch");
+    let (status, out) = runner(&[("sha256", "0".repeat(64)), arguments]).run();
+    assert!(status == 2 && out.contains("has another sha256"), "{status} {out}");
+    let address = Runner { folder, inputs: vec![("archive", "https://example.invalid/a.tar.gz".into())] };
+    let (status, out) = address.run();
+    assert!(status == 2 && out.contains("needs its sha256"), "{status} {out}");
+}
+
+#[test]
+fn the_hook_takes_what_coopcheck_takes() {
+    let hooks: Value = serde_yaml_ng::from_str(&read(".pre-commit-hooks.yaml")).expect("YAML");
+    let hook = &hooks[0];
+    let pattern = hook["files"].as_str().expect("a pattern");
+    let extensions: Vec<&str> = pattern.trim_start_matches("\\.(").trim_end_matches(")$").split('|').collect();
+    for extension in ["comp", "mesh", "rcall", "hlsl", "slang", "spv", "spvasm"] {
+        assert!(extensions.contains(&extension), "{extension} in {pattern}");
+    }
+    let entry = hook["entry"].as_str().expect("a command");
+    let mut words = entry.split(' ');
+    assert_eq!(words.next(), Some("coopcheck"));
+    let module = "testdata/validate/muladd/muladd-k-mismatch.spvasm";
+    let arguments: Vec<&str> = words.chain([module]).collect();
+    let out = run(&root(), env!("CARGO_BIN_EXE_coopcheck"), &arguments);
+    assert!(out.status.code() == Some(1) && text(&out).contains("error[muladd-k-mismatch]"), "{}", text(&out));
+}
+
+#[test]
+fn the_image_has_the_tools_as_they_are_released() {
+    let file = read("Dockerfile");
+    for tool in ["coopcheck", "cooplower", "cooprun"] {
+        assert!(file.contains(&format!("/source/target/dist/{tool} ")), "{tool}");
+    }
+    assert!(file.contains("--locked --profile dist") && read("Cargo.toml").contains("[profile.dist]"));
+}
