@@ -143,7 +143,7 @@ fn mistakes_in_the_file_have_a_line() {
             "3:21: 'error' is not a level: allow, warn or deny",
         ),
         ("files = [\"a.spvasm\"]\n[levels]\nwarnings = \"warn\"", "3:12: all warnings can be denied"),
-        ("files = [\n  \"a.spvasm\",\n  \"b*.spvasm\"]", "3:3: 'b*.spvasm' is no file"),
+        ("files = [\n  \"a.spvasm\",\n  \"b*.spvasm\"]", "3:3: 'b*.spvasm' does not match a file"),
         ("files = [\"a[\"]", "1:10: 'a['"),
         ("files = [\"x/\"]", "1:10: 'x/' names a folder"),
         ("devices = [\"nvidia-h1\"]", "1:12: nvidia-h1: no built-in profile"),
@@ -295,9 +295,34 @@ fn the_page_shows_a_project() {
     put(&folder, "spv/gemm.spv", &wrong());
     let pattern = "shaders/**/*.comp";
     let (status, _, err) = coopcheck(&folder, &[]);
-    assert!(status == 2 && err.contains(&format!("coopcheck.toml:1:10: '{pattern}' is no file")), "{err}");
+    assert!(status == 2 && err.contains(&format!("coopcheck.toml:1:10: '{pattern}' does not match a file")), "{err}");
     put(&folder, "coopcheck.toml", &text.replacen(&format!("\"{pattern}\", "), "", 1));
     assert_eq!(coopcheck(&folder, &["--write-baseline", "coopcheck-baseline.json"]).0, 0);
     let (status, out, err) = coopcheck(&folder, &[]);
     assert_eq!((status, out.as_str()), (0, ""), "{err}");
+}
+
+/// The progress of many files is on terminals only.
+#[test]
+fn progress_is_for_terminals() {
+    let folder = folder("progress");
+    for n in 0..30 {
+        put(&folder, &format!("{n}.spvasm"), &wrong());
+    }
+    put(&folder, "coopcheck.toml", "files = [\"*.spvasm\"]\n");
+    let (_, out, err) = coopcheck(&folder, &[]);
+    assert!(!err.contains("of 30 files") && !format!("{out}{err}").contains('\x1b'), "{out}{err}");
+    // `script` gives its command a terminal.
+    let in_terminal = |options: &str| {
+        let line = format!("{} {options}", env!("CARGO_BIN_EXE_coopcheck"));
+        let arguments = ["--quiet", "--return", "--command", &line, "/dev/null"];
+        let mut command = Command::new("script");
+        command.args(arguments).env("TERM", "xterm").env("NO_COLOR", "1").current_dir(&folder);
+        let out = command.stdin(Stdio::null()).output().expect("script of util-linux");
+        (out.status.code(), String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    let (status, seen) = in_terminal("--format short");
+    assert!(status == Some(1) && seen.contains("of 30 files, "), "{seen}");
+    let (status, seen) = in_terminal("-q --format short");
+    assert!(status == Some(1) && !seen.contains("of 30 files, "), "{seen}");
 }

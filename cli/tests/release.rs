@@ -1,4 +1,4 @@
-//! What people get: the archives of scripts/release.sh, the action that takes one, the hook of pre-commit.
+//! The archives of scripts/release.sh, the action that takes one, the hook of pre-commit.
 
 use serde_yaml_ng::Value;
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ fn the_action_annotates_and_reports() {
     let archive = ("archive", archive.display().to_string());
     let runner = |inputs: &[(&'static str, String)]| Runner {
         folder: folder.clone(),
-        inputs: [&[archive.clone()], inputs].concat(),
+        inputs: [std::slice::from_ref(&archive), inputs].concat(),
     };
     let arguments = ("arguments", "--warn\nmuladd-use-mismatch\n\nwrong module.spvasm\n".to_owned());
     let (status, out) = runner(&[("sha256", sum), arguments.clone()]).run();

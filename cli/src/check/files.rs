@@ -15,8 +15,8 @@ use coop_ir::decorate::Decorations;
 use coop_ir::source::SourceMap;
 use coop_ir::spv::Capability;
 use coop_validate::{Device, Level, Options, Report, TargetEnv};
+use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ struct Outcome {
     pieces: Vec<Piece>,
     /// The file and its configuration.
     owner: Owner,
-    /// What was found, if there is a baseline.
+    /// The findings and how often they are there, if there is a baseline.
     found: Counts,
     /// The files that the module's source consists of, as it names them.
     sources: Vec<String>,
@@ -52,7 +52,7 @@ struct Job {
     configuration: String,
 }
 
-/// What is checked: the files of the command line or of the project.
+/// The files of the command line or of the project, and how they are checked.
 pub(super) struct Task<'a> {
     /// The command line.
     pub(super) cli: &'a Cli,
@@ -153,31 +153,33 @@ pub(super) fn check(task: &Task<'_>) -> Result<Checked, String> {
     let mut found = written.map(Baseline::new).or_else(|| known.map(Baseline::like)).unwrap_or_default();
     let grouped = !style.single && matches!(cli.format, Format::Human | Format::Short | Format::Github);
     let mut groups = Groups::default();
-    let mut progress = Progress::new(jobs.len(), cli.style.quiet == 0);
+    let progress = progress(jobs.len(), cli.style.quiet == 0);
     let mut read: BTreeSet<PathBuf> = files.into_iter().collect();
     in_order(
         &jobs,
         |job| check_file(job, &inputs, &style),
         |mut outcome| {
-            progress.clear();
             let pieces = std::mem::take(&mut outcome.pieces);
+            progress.suspend(|| {
+                if !grouped {
+                    pieces.iter().for_each(|piece| io::print(&piece.text));
+                }
+                if !outcome.messages.is_empty() {
+                    io::error(outcome.messages.trim_end());
+                }
+            });
             if grouped {
                 groups.add(pieces, &outcome.owner);
-            } else {
-                pieces.iter().for_each(|piece| io::print(&piece.text));
-            }
-            if !outcome.messages.is_empty() {
-                io::error(outcome.messages.trim_end());
             }
             if known.is_some() || written.is_some() {
                 found.add(Path::new(&outcome.owner.file), &outcome.found);
             }
             read.extend(outcome.sources.drain(..).map(PathBuf::from));
             total.add(outcome);
-            progress.step();
+            progress.inc(1);
         },
     );
-    progress.clear();
+    progress.finish_and_clear();
     io::print(&groups.text(cli.format != Format::Human, cli.style.verbose > 0));
     if cli.format == Format::Sarif {
         io::print(&sarif::document(std::mem::take(&mut total.parts), total.status.code()));
@@ -241,39 +243,16 @@ impl Totals {
     }
 }
 
-/// The progress, shown on a terminal when there are many files.
-struct Progress {
-    shown: bool,
-    done: usize,
-    files: usize,
-}
-
-impl Progress {
+/// Returns the progress, shown on a terminal when there are many files.
+fn progress(files: usize, wanted: bool) -> ProgressBar {
     /// The smallest number of files for which the progress is shown.
-    const MANY: usize = 100;
-
-    fn new(files: usize, wanted: bool) -> Progress {
-        let shown = wanted && files >= Progress::MANY && std::io::stderr().is_terminal();
-        Progress { shown, done: 0, files }
+    const MANY: usize = 20;
+    if !wanted || files < MANY {
+        return ProgressBar::hidden();
     }
-
-    fn step(&mut self) {
-        self.done += 1;
-        self.show(&format!("{} of {} files", self.done, self.files));
-    }
-
-    fn clear(&self) {
-        if self.done > 0 {
-            self.show("");
-        }
-    }
-
-    fn show(&self, text: &str) {
-        if self.shown {
-            // Nobody is left to tell when this fails.
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[K{text}");
-        }
-    }
+    let style = ProgressStyle::with_template("{pos} of {len} files, {eta} left").expect("a template that is fixed");
+    // It is hidden by itself where standard error is no terminal.
+    ProgressBar::new(files as u64).with_style(style)
 }
 
 /// Returns the line that says how findings come to be shown in the source of shaders.
@@ -286,7 +265,7 @@ fn unlocated_note(names: &[String]) -> Option<String> {
     ))
 }
 
-/// What is the same for all files.
+/// The inputs that are the same for all files.
 struct Inputs<'a> {
     dynamic: Option<&'a Dynamic>,
     compiler: Compiler,

@@ -276,7 +276,8 @@ impl Project {
             .map_err(|e| reader.wrong(&e.span().unwrap_or(0..0), e.message().trim_end().replace('\n', "; ")))?;
         let env = |env: &Spanned<String>| env.get_ref().parse().map_err(|e: String| reader.wrong(&env.span(), e));
         let patterns = reader.patterns(&written.files)?;
-        let place = |text: &Spanned<String>| reader.wrong(&text.span(), format!("'{}' is no file", text.get_ref()));
+        let place =
+            |text: &Spanned<String>| reader.wrong(&text.span(), format!("'{}' does not match a file", text.get_ref()));
         let (levels, deny_warnings) = reader.levels(&written.levels)?;
         let program = |program: PathBuf| {
             if program.components().count() > 1 { folder.join(program) } else { program }
