@@ -137,7 +137,7 @@ pub(super) fn check(task: &Task<'_>) -> Result<Checked, String> {
         verbose: cli.style.verbose,
         quiet: cli.style.quiet,
         single: jobs.len() == 1,
-        last: jobs.len() == 1 && !cli.watch,
+        watched: cli.watch,
     };
     let baseline = task.baseline()?;
     let known = baseline.as_ref();
@@ -283,8 +283,8 @@ struct Style {
     verbose: u8,
     quiet: u8,
     single: bool,
-    /// True if the process ends behind this file.
-    last: bool,
+    /// True if files are checked again when they change.
+    watched: bool,
 }
 
 impl Outcome {
@@ -437,8 +437,8 @@ fn check_job(job: &Job, inputs: &Inputs<'_>, style: &Style) -> Outcome {
         style.format == Format::Human && loaded.format == io::Format::Binary && shader && !pieces.is_empty();
     let unlocated = (locatable && SourceMap::new(&loaded.module).is_empty()).then(|| loaded.name.clone());
     let names = |shader: SourceMap| shader.files().iter().map(|file| file.name().to_owned()).collect();
-    let sources = if style.last { Vec::new() } else { names(SourceMap::new(&loaded.module)) };
-    if style.last {
+    let sources = if style.watched { names(SourceMap::new(&loaded.module)) } else { Vec::new() };
+    if style.single && !style.watched {
         // The process ends now; to give back each piece of a large module would take a hundredth of its time.
         std::mem::forget((loaded, cfgs));
     }
