@@ -359,6 +359,9 @@ fn keys_are_of_what_goes_in() {
     change(&|o| o.entry_point = Some("main".to_owned()));
     change(&|o| o.target = Target::Scalar);
     change(&|o| o.lanes = Lanes::LocalIndex);
+    change(&|o| o.undefined_as_zero = true);
+    change(&|o| o.assume_aligned = true);
+    change(&|o| o.assume_any_subgroup_size = true);
     let all = others.len();
     others.push(key);
     others.sort();
@@ -414,6 +417,14 @@ fn subgroups_that_a_module_is_made_for_are_emulated() {
     let large =
         lowered(with_parts(false).for_pipeline(&without("nvidia-h100", &[Feature::CooperativeMatrix]), &options));
     assert_eq!((large.requirements.subgroup_size, large.requirements.full_subgroups), (Some(32), true));
+    // One that is said to work with any size has the device's.
+    let mut options = PipelineOptions::default();
+    options.assume_any_subgroup_size = true;
+    for uniform in [true, false] {
+        let any = lowered(with_parts(uniform).for_pipeline(&small, &options));
+        assert_eq!((any.requirements.subgroup_size, any.requirements.full_subgroups), (Some(8), true));
+        assert!(any.requirements.shared_memory == 0 && !any.warnings.iter().any(|w| w.contains("SpecId")), "{any:?}");
+    }
     // A size that the pipeline asks for.
     let mut options = PipelineOptions::default();
     options.required_subgroup_size = Some(64);
@@ -448,6 +459,19 @@ fn elements_that_layouts_leave_undefined_can_be_as_outside_of_other_layouts() {
     assert_ne!(left, zeros);
     let differences = written(&zeros, &case).compare(&wanted, &case).expect("comparable");
     assert!(differences.is_empty(), "{}", differences[0]);
+}
+
+#[test]
+fn pointers_can_be_promised_to_be_aligned() {
+    let path = format!("{}/../testdata/nv2/unaligned.f16.spv", env!("CARGO_MANIFEST_DIR"));
+    let module = Prepared::read_bytes(&std::fs::read(path).expect("a module")).expect("reads");
+    let mut options = PipelineOptions::default();
+    options.specialization.set_u32(0, 8);
+    let small = device("mesa-lavapipe-debian12");
+    let tested = lowered(module.for_pipeline(&small, &options)).words;
+    options.assume_aligned = true;
+    let promised = lowered(module.for_pipeline(&small, &options)).words;
+    assert!(promised.len() < tested.len(), "{} words, {} with tests", promised.len(), tested.len());
 }
 
 #[test]

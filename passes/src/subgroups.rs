@@ -45,7 +45,8 @@ impl Subgroups {
             let remedy = format!("give a size of 1, 2, 4, ... or {}", Limits::MAX_SUBGROUP_SIZE);
             return Err(misfit(None, why, remedy));
         }
-        let specialised = specialized_for(module, &options.spec, options.spec_defaults);
+        let looks = !options.assume_any_subgroup_size;
+        let specialised = looks.then(|| specialized_for(module, &options.spec, options.spec_defaults)).flatten();
         let of = |size, source| SubgroupSize { size, source };
         let own = own.map(|size| of(size, SizeSource::Kernel));
         let given = options.subgroup_size.map(|size| of(size, SizeSource::Given));
