@@ -432,6 +432,37 @@ fn subgroups_that_a_module_is_made_for_are_emulated() {
     assert_eq!(asked.requirements.subgroup_size, None);
 }
 
+#[test]
+fn workgroups_smaller_than_a_subgroup_are_subgroups() {
+    let module = kernel("gemm_simple");
+    let mut profile = Profile::builtin("nvidia-h100").expect("a device");
+    profile.features.set(Feature::CooperativeMatrix, false);
+    for size in [32, 64] {
+        let limits = &mut profile.limits;
+        (limits.subgroup_size, limits.min_subgroup_size, limits.max_subgroup_size) = (size, size, size);
+        let device = Device::from_profile(profile.clone());
+        // Whole workgroups, halves of one, and thirds.
+        for (workgroup, stands) in [(8, 8), (16, 16), (32, 32), (96, 32)] {
+            let mut options = PipelineOptions::default();
+            (0..).zip([16, 16, 16, workgroup]).for_each(|(id, value)| options.specialization.set_u32(id, value));
+            let lowered = lowered(module.for_pipeline(&device, &options));
+            let whole = workgroup % size == 0;
+            assert_eq!(lowered.requirements.subgroup_size, whole.then_some(size), "{workgroup} on {size}");
+            let said = format!("each {stands} consecutive invocations stand for a subgroup");
+            assert_eq!(lowered.warnings.iter().any(|w| w.contains(&said)), !whole, "{:?}", lowered.warnings);
+        }
+    }
+    // What comes out is right: the interpreter has the subgroups of the device.
+    let path = format!("{}/../testdata/kernels/gemm_simple.toml", env!("CARGO_MANIFEST_DIR"));
+    let case = coop_exec::Case::load(std::path::Path::new(&path)).expect("a case");
+    let mut options = PipelineOptions::default();
+    (0..).zip([8, 8, 8, 8]).for_each(|(id, value)| options.specialization.set_u32(id, value));
+    let words = lowered(module.for_pipeline(&Device::from_profile(profile), &options)).words;
+    let wide = coop_exec::Case { subgroup_size: Some(64), ..case };
+    let differences = written(&words, &wide).check(&wide).expect("comparable");
+    assert!(differences.is_empty(), "{}", differences[0]);
+}
+
 /// Returns the output of words, run by the interpreter with subgroups of 32.
 fn written(words: &[u32], case: &coop_exec::Case) -> coop_exec::Outcome {
     let module = coop_ir::binary::read_words(words).expect("a module");
