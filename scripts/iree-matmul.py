@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """IREE's matrix products on Vulkan, compared with numpy's.
 
-    iree-matmul.py [--only TEXT] [--subgroup-size N] [--limit SECONDS] [--keep FOLDER] NAME=COMMAND ...
+    iree-matmul.py [--only TEXT] [--subgroup-size N] [--limit SECONDS] [--keep FOLDER | --from FOLDER] NAME=COMMAND ...
     iree-matmul.py worker MODULE CASE   (started by the above) runs one module, and prints one JSON object
 
 Each case is a linalg operation that IREE's compiler makes a Vulkan module of, for one of its own descriptions of a GPU with
@@ -9,7 +9,8 @@ cooperative matrices. Each NAME is a column of the table, each COMMAND what its 
 'scripts/layer.sh --mesa new', for instance). Needs the Python packages iree-base-compiler, iree-base-runtime and numpy.
 
 IREE's runtime takes no module for a subgroup size outside of the device's range, so the compiler gets the description with
---subgroup-size (8, that of lavapipe) in place of the GPU's. --keep keeps the modules, and the SPIR-V in them.
+--subgroup-size (8, that of lavapipe) in place of the GPU's. --keep keeps the modules, and the SPIR-V in them; --from runs what
+--keep kept, on a machine without the compiler. Without columns, --keep compiles only.
 
 The exit status is 1 if a case of the first column is not right, or has no matrices to multiply.
 
@@ -127,8 +128,14 @@ class Compiler:
         path = os.path.join(folder, "product.vmfb")
         with open(path, "wb") as file:
             file.write(module)
-        names = [os.path.join(binaries, name) for name in sorted(os.listdir(binaries)) if name.endswith(".spv")]
-        return path, sum(multiplies(name) for name in names)
+        return kept(folder)
+
+
+def kept(folder):
+    """A compiled case: the module's file, and how many of its SPIR-V modules multiply matrices."""
+    binaries = os.path.join(folder, "spirv")
+    names = [os.path.join(binaries, name) for name in sorted(os.listdir(binaries)) if name.endswith(".spv")]
+    return os.path.join(folder, "product.vmfb"), sum(multiplies(name) for name in names)
 
 
 def multiplies(path):
@@ -230,7 +237,7 @@ VERDICTS = ["right", "wrong", "refused", "unsupported", "crashed", "late"]
 
 
 def table(arguments):
-    only, subgroup_size, limit, keep, columns = "", 8, 300, None, []
+    only, subgroup_size, limit, keep, compiled, columns = "", 8, 300, None, None, []
     while arguments:
         word = arguments.pop(0)
         if word == "--only":
@@ -241,23 +248,27 @@ def table(arguments):
             limit = float(arguments.pop(0))
         elif word == "--keep":
             keep = arguments.pop(0)
+        elif word == "--from":
+            compiled = arguments.pop(0)
         elif "=" in word and not word.startswith("-"):
             columns.append(word.split("=", 1))
         else:
             sys.exit(__doc__)
-    if not columns:
+    if not columns and not keep:
         sys.exit(__doc__)
-    compiler = Compiler(subgroup_size)
+    compiler = None if compiled else Compiler(subgroup_size)
     results = []
     with tempfile.TemporaryDirectory(prefix="iree-matmul-") as temporary:
-        for number, case in enumerate(c for c in CASES if only in c["name"]):
-            folder = os.path.join(keep or temporary, str(number))
+        for number, case in ((i, c) for i, c in enumerate(CASES) if only in c["name"]):
+            folder = os.path.join(compiled or keep or temporary, str(number))
             os.makedirs(folder, exist_ok=True)
-            path, matrices = compiler.compile(case, folder)
+            path, matrices = compiler.compile(case, folder) if compiler else kept(folder)
             answers = {name: run(command, path, case, limit) for name, command in columns}
             results.append((case, matrices, answers))
             cells = "  ".join(f"{name}: {brief(answer)}" for name, answer in answers.items())
             print(f"{case['name']}{'' if matrices else ' (no matrices)'}  {cells}", flush=True)
+    if not columns:
+        sys.exit(0 if results and all(matrices for _, matrices, _ in results) else 1)
     print()
     print(f"| column | {' | '.join(VERDICTS)} | pipelines lowered |")
     print("|---|" + "---|" * (len(VERDICTS) + 1))

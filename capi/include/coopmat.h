@@ -34,6 +34,16 @@
 #define COOPMAT_UNDEFINED_AS_ZERO 2
 
 /**
+ * The pointers of tensor loads and stores are multiples of 16 bytes, as SPV_NV_cooperative_matrix2 demands: they are not tested.
+ */
+#define COOPMAT_ASSUME_ALIGNED 4
+
+/**
+ * The module works with subgroups of any size that the device has, whatever size its constants seem to be for.
+ */
+#define COOPMAT_ASSUME_ANY_SUBGROUP_SIZE 8
+
+/**
  * The status that a function returns.
  */
 typedef enum CoopmatStatus {
@@ -263,7 +273,7 @@ typedef struct CoopmatPipelineOptions {
    */
   CoopmatLanes lanes;
   /**
-   * COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, both, or 0.
+   * COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, COOPMAT_ASSUME_*, any of them, or 0.
    */
   uint32_t flags;
 } CoopmatPipelineOptions;

@@ -32,6 +32,14 @@ pub const COOPMAT_LANES_LOCAL_INDEX: CoopmatLanes = 2;
 pub const COOPMAT_ALWAYS_LOWER: u32 = 1;
 /// Elements outside of tensors whose layout leaves them undefined read as zero, and are not written.
 pub const COOPMAT_UNDEFINED_AS_ZERO: u32 = 2;
+/// The pointers of tensor loads and stores are multiples of 16 bytes, as SPV_NV_cooperative_matrix2 demands: they are not tested.
+pub const COOPMAT_ASSUME_ALIGNED: u32 = 4;
+/// The module works with subgroups of any size that the device has, whatever size its constants seem to be for.
+pub const COOPMAT_ASSUME_ANY_SUBGROUP_SIZE: u32 = 8;
+
+/// All flags of `CoopmatPipelineOptions`.
+const FLAGS: u32 =
+    COOPMAT_ALWAYS_LOWER | COOPMAT_UNDEFINED_AS_ZERO | COOPMAT_ASSUME_ALIGNED | COOPMAT_ASSUME_ANY_SUBGROUP_SIZE;
 
 /// Where the value of a specialization constant is: a `VkSpecializationMapEntry`.
 #[repr(C)]
@@ -67,7 +75,7 @@ pub struct CoopmatPipelineOptions {
     pub target: CoopmatTarget,
     /// The lane number of an invocation.
     pub lanes: CoopmatLanes,
-    /// COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, both, or 0.
+    /// COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, COOPMAT_ASSUME_*, any of them, or 0.
     pub flags: u32,
 }
 
@@ -142,11 +150,13 @@ unsafe fn read_options(options: *const CoopmatPipelineOptions) -> Result<Pipelin
         COOPMAT_LANES_LOCAL_INDEX => Lanes::LocalIndex,
         other => return Err(Failure::argument(format!("options.lanes is {other}"))),
     };
-    if options.flags & !(COOPMAT_ALWAYS_LOWER | COOPMAT_UNDEFINED_AS_ZERO) != 0 {
+    if options.flags & !FLAGS != 0 {
         return Err(Failure::argument(format!("options.flags is {:#x}", options.flags)));
     }
     out.always_lower = options.flags & COOPMAT_ALWAYS_LOWER != 0;
     out.undefined_as_zero = options.flags & COOPMAT_UNDEFINED_AS_ZERO != 0;
+    out.assume_aligned = options.flags & COOPMAT_ASSUME_ALIGNED != 0;
+    out.assume_any_subgroup_size = options.flags & COOPMAT_ASSUME_ANY_SUBGROUP_SIZE != 0;
     Ok(out)
 }
 

@@ -15,10 +15,6 @@ pub mod render;
 
 use std::process::ExitCode;
 
-/// The allocator of the tools. Libraries leave that choice to who links them.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// The exit status of a tool. Scripts rely on the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Status {

@@ -56,6 +56,15 @@ enum Tf32Arg {
     Rne,
 }
 
+/// A promise about the module and the pipelines that are made of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum AssumeArg {
+    /// Pointers of tensor accesses are multiples of 16 bytes, as SPV_NV_cooperative_matrix2 demands
+    Aligned,
+    /// The module works with any subgroup size of the device, whatever size its constants seem to be for
+    AnySubgroupSize,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum LanesArg {
     /// Subgroups of the device; the pipeline must require their size
@@ -104,6 +113,12 @@ struct Cli {
     /// maybe row and column
     #[arg(long, value_name = "NAME")]
     apply_function: Option<String>,
+    /// Elements outside of tensors whose layout leaves them undefined read as zero, and are not written
+    #[arg(long)]
+    undefined_as_zero: bool,
+    /// Promises that lowered code may rely on, by commas
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PROMISE")]
+    assume: Vec<AssumeArg>,
     #[command(flatten)]
     profile: ProfileArgs,
     #[command(flatten)]
@@ -221,6 +236,9 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         LanesArg::Subgroup => Lanes::Subgroup,
         LanesArg::LocalIndex => Lanes::LocalIndex,
     };
+    options.undefined_as_zero = cli.undefined_as_zero;
+    options.assume_aligned = cli.assume.contains(&AssumeArg::Aligned);
+    options.assume_any_subgroup_size = cli.assume.contains(&AssumeArg::AnySubgroupSize);
     options.local_size = cli.local_size;
     let local_arguments = local_arguments(cli)?;
     options.vulkan = cli.env.map(|EnvArg::Vulkan| Vulkan { local_arguments });

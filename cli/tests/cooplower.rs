@@ -64,6 +64,46 @@ fn a_kernel_is_lowered_and_says_what_it_needs() {
 }
 
 #[test]
+fn promises_and_zeros_change_what_is_written() {
+    let shared = |path: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    let size = |input: &str, constant: &str, more: &[&str]| {
+        let (input, out) = (shared(input), temporary("promised.spv"));
+        let (input, out_arg) = (input.to_string_lossy(), out.to_string_lossy());
+        let mut args =
+            vec!["--spec", constant, "--profile", "mesa-lavapipe-debian12", "--spec-defaults", &input, "-o", &out_arg];
+        args.extend(more);
+        let output = cooplower(&args);
+        assert_eq!(status(&output), 0, "{}", stderr(&output));
+        std::fs::metadata(&out).expect("it was written").len()
+    };
+    let tensors = "testdata/nv2/unaligned.f16.spv";
+    assert!(size(tensors, "0=8", &["--assume", "aligned"]) < size(tensors, "0=8", &[]));
+    let outside = "exec/tests/interp/clamp.spv";
+    assert!(size(outside, "0=0", &["--undefined-as-zero"]) > size(outside, "0=0", &[]));
+    // A constant of 32 is called WARP, and the device has subgroups of 8.
+    let named = include_str!("../../testdata/passes/coordinates.spvasm").replacen(
+        "OpDecorate",
+        "OpName %warp \"WARP\"\nOpDecorate %warp SpecId 77\nOpDecorate",
+        1,
+    );
+    let function = named.find("%main = OpFunction").expect("a function");
+    let named = format!("{}%warp = OpSpecConstant %uint 32\n{}", &named[..function], &named[function..]);
+    let warning = |more: &[&str]| {
+        let (input, out) = (temporary("named.spvasm"), temporary("any.spv"));
+        std::fs::write(&input, &named).expect("written");
+        let (input, out_arg) = (input.to_string_lossy(), out.to_string_lossy());
+        let mut args = vec!["--profile", "mesa-lavapipe-debian12", "--spec-defaults", &input, "-o", &out_arg];
+        args.extend(more);
+        let output = cooplower(&args);
+        assert_eq!(status(&output), 0, "{}", stderr(&output));
+        stderr(&output).contains("subgroup-size-specialised")
+    };
+    assert_eq!([warning(&[]), warning(&["--assume", "any-subgroup-size"])], [true, false]);
+    let wrong = cooplower(&["--assume", "peace", tensors]);
+    assert!(status(&wrong) == 2 && stderr(&wrong).contains("any-subgroup-size"), "{}", stderr(&wrong));
+}
+
+#[test]
 fn a_dimension_without_a_value_is_refused_and_nothing_is_written() {
     let out = temporary("refused.spv");
     let input = kernel("gemm_simple.spv");

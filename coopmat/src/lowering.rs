@@ -37,6 +37,8 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     base.profile = Some(device.profile());
     base.subgroup_size = options.required_subgroup_size;
     base.undefined_as_zero = options.undefined_as_zero;
+    base.assume_aligned = options.assume_aligned;
+    base.assume_any_subgroup_size = options.assume_any_subgroup_size;
     base.most_instructions = options.limits.instructions;
     base.deadline = options.limits.time.and_then(|time| Instant::now().checked_add(time));
     let question = Query { module: &prepared.module, device, options, base };
@@ -145,6 +147,7 @@ impl Query<'_> {
         let has = self.device.profile().subgroup_sizes();
         let (size, has_parts, sign) = match self.base.subgroup_size {
             Some(size) => (size, false, "the pipeline requires it".to_owned()),
+            None if self.base.assume_any_subgroup_size => return None,
             None => {
                 let found = specialized_for(self.module, &self.base.spec, true)?;
                 (

@@ -52,6 +52,14 @@ pub struct PipelineOptions {
     /// True if elements outside of a tensor read as zero, and are not written, where its layout has the clamp mode Undefined: for
     /// engines that read there and multiply by zero, which is no number if they have read none. It costs comparisons.
     pub undefined_as_zero: bool,
+    /// True if the pointers of all tensor loads and stores are multiples of 16 bytes, as SPV_NV_cooperative_matrix2 demands.
+    /// Engines pass multiples of an element's size (ggml: rows of odd lengths, batches behind the first), so without this the
+    /// lowered words test where it matters, and take a slower way for the others.
+    pub assume_aligned: bool,
+    /// True if the module works with subgroups of any size that the device has. Engines write the size of a subgroup into
+    /// constants, and the lengths of shared arrays depend on these: without this, a module that shows such a size is lowered for
+    /// it, and it is emulated where the device has none of it.
+    pub assume_any_subgroup_size: bool,
     /// True if a module that breaks rules of cooperative matrices is refused before it is lowered, as `cooplower` does:
     /// for modules of others. An engine checks its own once, with `coopcheck`. Without this such a module is refused if
     /// it can't be understood, and else does what its driver would have done with it: something.

@@ -1,6 +1,8 @@
 //! The public interface of the library, and of what it re-exports, is the one on record: a change is seen where it is reviewed.
-//! `scripts/semver.sh` says whether it breaks programs.
+//! Items that are gone since the baseline break programs; `scripts/semver.sh` knows all other ways.
 
+use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -45,4 +47,49 @@ fn the_public_interface_is_the_one_on_record() {
         settings.set_omit_expression(true);
         settings.bind(|| insta::assert_snapshot!(*name, listing));
     }
+}
+
+/// Returns the lines of the baseline's interface that programs can't do without and that are gone, and the variants that its
+/// exhaustive enums have got: breaks, as far as a list of items shows them.
+fn breaks<'a>(before: &'a str, after: &'a str) -> Vec<&'a str> {
+    let [before, after] =
+        [before, after].map(|text| text.lines().filter(|l| l.contains("pub ")).collect::<BTreeSet<_>>());
+    let enums = before.iter().filter_map(|line| line.strip_prefix("pub enum "));
+    let variants: Vec<String> = enums.map(|name| format!("pub {name}::")).collect();
+    let added = after.difference(&before).filter(|line| variants.iter().any(|start| line.starts_with(start)));
+    before.difference(&after).chain(added).copied().collect()
+}
+
+#[test]
+fn nothing_that_programs_of_the_baseline_use_is_gone() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let baseline = std::fs::read_to_string(repository.join("coopmat/interface/BASELINE")).expect("a baseline");
+    for name in CRATES {
+        let path = format!("coopmat/interface/{name}.snap");
+        let object = format!("{}:{path}", baseline.trim());
+        let git = Command::new("git").arg("-C").arg(&repository).args(["show", &object]).output();
+        let Some(before) = git.ok().filter(|output| output.status.success()) else {
+            // A package from a registry, or a clone without history.
+            let _ = writeln!(std::io::stderr(), "SKIPPED, {object} is not in this clone");
+            return;
+        };
+        let before = String::from_utf8_lossy(&before.stdout);
+        let after = std::fs::read_to_string(repository.join(&path)).expect("the record");
+        let breaks = breaks(&before, &after);
+        assert!(
+            breaks.is_empty(),
+            "these break programs, which needs a new version and then a new BASELINE:\n{}",
+            breaks.join("\n")
+        );
+    }
+}
+
+#[test]
+fn breaks_are_what_is_gone_and_new_variants() {
+    let before = "---\nsource: x\npub enum a::E\npub a::E::One\n#[non_exhaustive] pub enum a::Open\npub a::Open::One\npub fn a::f(u32)\n";
+    assert_eq!(breaks(before, before), [""; 0]);
+    let more = format!("{before}pub a::Open::Two\npub fn a::g()\npub fn a::E::name(&self)\n");
+    assert_eq!(breaks(before, &more), [""; 0]);
+    let other = before.replace("f(u32)", "f(u64)") + "pub a::E::Two\n";
+    assert_eq!(breaks(before, &other), ["pub fn a::f(u32)", "pub a::E::Two"]);
 }

@@ -359,6 +359,9 @@ fn keys_are_of_what_goes_in() {
     change(&|o| o.entry_point = Some("main".to_owned()));
     change(&|o| o.target = Target::Scalar);
     change(&|o| o.lanes = Lanes::LocalIndex);
+    change(&|o| o.undefined_as_zero = true);
+    change(&|o| o.assume_aligned = true);
+    change(&|o| o.assume_any_subgroup_size = true);
     let all = others.len();
     others.push(key);
     others.sort();
@@ -414,11 +417,50 @@ fn subgroups_that_a_module_is_made_for_are_emulated() {
     let large =
         lowered(with_parts(false).for_pipeline(&without("nvidia-h100", &[Feature::CooperativeMatrix]), &options));
     assert_eq!((large.requirements.subgroup_size, large.requirements.full_subgroups), (Some(32), true));
+    // One that is said to work with any size has the device's.
+    let mut options = PipelineOptions::default();
+    options.assume_any_subgroup_size = true;
+    for uniform in [true, false] {
+        let any = lowered(with_parts(uniform).for_pipeline(&small, &options));
+        assert_eq!((any.requirements.subgroup_size, any.requirements.full_subgroups), (Some(8), true));
+        assert!(any.requirements.shared_memory == 0 && !any.warnings.iter().any(|w| w.contains("SpecId")), "{any:?}");
+    }
     // A size that the pipeline asks for.
     let mut options = PipelineOptions::default();
     options.required_subgroup_size = Some(64);
     let asked = lowered(with_parts(true).for_pipeline(&small, &options));
     assert_eq!(asked.requirements.subgroup_size, None);
+}
+
+#[test]
+fn workgroups_smaller_than_a_subgroup_are_subgroups() {
+    let module = kernel("gemm_simple");
+    let mut profile = Profile::builtin("nvidia-h100").expect("a device");
+    profile.features.set(Feature::CooperativeMatrix, false);
+    for size in [32, 64] {
+        let limits = &mut profile.limits;
+        (limits.subgroup_size, limits.min_subgroup_size, limits.max_subgroup_size) = (size, size, size);
+        let device = Device::from_profile(profile.clone());
+        // Whole workgroups, halves of one, and thirds.
+        for (workgroup, stands) in [(8, 8), (16, 16), (32, 32), (96, 32)] {
+            let mut options = PipelineOptions::default();
+            (0..).zip([16, 16, 16, workgroup]).for_each(|(id, value)| options.specialization.set_u32(id, value));
+            let lowered = lowered(module.for_pipeline(&device, &options));
+            let whole = workgroup % size == 0;
+            assert_eq!(lowered.requirements.subgroup_size, whole.then_some(size), "{workgroup} on {size}");
+            let said = format!("each {stands} consecutive invocations stand for a subgroup");
+            assert_eq!(lowered.warnings.iter().any(|w| w.contains(&said)), !whole, "{:?}", lowered.warnings);
+        }
+    }
+    // What comes out is right: the interpreter has the subgroups of the device.
+    let path = format!("{}/../testdata/kernels/gemm_simple.toml", env!("CARGO_MANIFEST_DIR"));
+    let case = coop_exec::Case::load(std::path::Path::new(&path)).expect("a case");
+    let mut options = PipelineOptions::default();
+    (0..).zip([8, 8, 8, 8]).for_each(|(id, value)| options.specialization.set_u32(id, value));
+    let words = lowered(module.for_pipeline(&Device::from_profile(profile), &options)).words;
+    let wide = coop_exec::Case { subgroup_size: Some(64), ..case };
+    let differences = written(&words, &wide).check(&wide).expect("comparable");
+    assert!(differences.is_empty(), "{}", differences[0]);
 }
 
 /// Returns the output of words, run by the interpreter with subgroups of 32.
@@ -448,6 +490,19 @@ fn elements_that_layouts_leave_undefined_can_be_as_outside_of_other_layouts() {
     assert_ne!(left, zeros);
     let differences = written(&zeros, &case).compare(&wanted, &case).expect("comparable");
     assert!(differences.is_empty(), "{}", differences[0]);
+}
+
+#[test]
+fn pointers_can_be_promised_to_be_aligned() {
+    let path = format!("{}/../testdata/nv2/unaligned.f16.spv", env!("CARGO_MANIFEST_DIR"));
+    let module = Prepared::read_bytes(&std::fs::read(path).expect("a module")).expect("reads");
+    let mut options = PipelineOptions::default();
+    options.specialization.set_u32(0, 8);
+    let small = device("mesa-lavapipe-debian12");
+    let tested = lowered(module.for_pipeline(&small, &options)).words;
+    options.assume_aligned = true;
+    let promised = lowered(module.for_pipeline(&small, &options)).words;
+    assert!(promised.len() < tested.len(), "{} words, {} with tests", promised.len(), tested.len());
 }
 
 #[test]

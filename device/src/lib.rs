@@ -290,7 +290,7 @@ impl Profile {
     /// Returns the built-in profile with a name.
     pub fn builtin(name: &str) -> Option<Profile> {
         let (_, json) = BUILTIN.iter().find(|(builtin, _)| *builtin == name)?;
-        match Profile::from_json(json) {
+        match read::builtin(json) {
             Ok(profile) => Some(profile),
             Err(error) => unreachable!("a test reads every built-in profile, {name} too: {error}"),
         }

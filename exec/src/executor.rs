@@ -12,7 +12,7 @@ pub struct RunOptions {
     pub bench: u32,
     /// The longest time to wait for a submission.
     pub timeout: Duration,
-    /// True to enable robust buffer access.
+    /// True to enable robust buffer access, with tight bounds (`robustBufferAccess2`) where the device has that.
     pub robust: bool,
 }
 

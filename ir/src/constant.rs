@@ -449,12 +449,17 @@ impl Constants {
             Op::LogicalAnd => Some(Value::Scalar(0)),
             _ => None,
         };
+        // Others may be known though an operand is not.
+        let needs_all = absorbing.is_none() && !matches!(inst.op, Op::Select | Op::CompositeInsert);
         let mut args: SmallVec<[Arg; 3]> = SmallVec::new();
         let mut all = specs.clone();
         for operand in inst.ids() {
             let mut own = SpecIds::default();
             let value = self.follow(module, operand, &mut own, steps);
             if absorbing.as_ref() == Some(&value) && own.is_empty() {
+                return value;
+            }
+            if value == Value::Unknown && needs_all {
                 return value;
             }
             all.merge(&own);

@@ -307,6 +307,25 @@ mod tests {
         assert!(copy.left.is_empty() && copy.unknown.is_none());
     }
 
+    /// The chain of a stage that is changed: its module and subgroup size are another's, its robustness stays.
+    #[test]
+    fn robustness_stays_beside_what_is_left_out() {
+        const ROBUSTNESS: i32 = 1_000_068_000;
+        let mut robust = vk::PipelineRobustnessCreateInfoEXT::default()
+            .storage_buffers(vk::PipelineRobustnessBufferBehaviorEXT::ROBUST_BUFFER_ACCESS_2);
+        let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
+        let mut module = vk::ShaderModuleCreateInfo::default();
+        size.p_next = (&raw mut robust).cast();
+        module.p_next = (&raw const size).cast();
+        // SAFETY: the chain is alive.
+        let mut copy = unsafe { Copy::new((&raw const module).cast(), |s| s != ROBUSTNESS) };
+        copy.push(crate::ffi::s_type::<vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo<'_>>(), &[8]);
+        let all = types(copy.head());
+        assert_eq!((all.len(), all[1]), (2, ROBUSTNESS));
+        assert_eq!(copy.members(ROBUSTNESS).map(|m| m[0]), Some(3));
+        assert!(copy.left.is_empty() && copy.unknown.is_none());
+    }
+
     #[test]
     fn what_is_behind_an_unknown_structure_stays() {
         let matrix = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();

@@ -36,6 +36,10 @@ pub(crate) struct Settings {
     pub(crate) check_rules: bool,
     /// True if elements outside of tensors read as zero where layouts leave them undefined.
     pub(crate) undefined_as_zero: bool,
+    /// True if the pointers of tensor accesses may be at any multiple of an element's size.
+    pub(crate) unaligned_tensors: bool,
+    /// True if a module that is specialized for a subgroup size gets it, emulated if need be.
+    pub(crate) baked_subgroup_size: bool,
     /// The folder that was named for it.
     cache_folder: Option<PathBuf>,
     /// The megabytes that the folder may have.
@@ -64,6 +68,8 @@ impl Default for Settings {
             always_lower: false,
             check_rules: true,
             undefined_as_zero: true,
+            unaligned_tensors: true,
+            baked_subgroup_size: true,
             cache_folder: None,
             cache_mb: 256,
             cache: None,
@@ -85,6 +91,8 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("always_lower", "1 to lower modules that the device runs too"),
     ("check_rules", "0 to lower modules that break rules of cooperative matrices"),
     ("undefined_as_zero", "0 to leave elements outside of tensors undefined where layouts do"),
+    ("unaligned_tensors", "0 to take pointers of tensor accesses for multiples of 16 bytes"),
+    ("baked_subgroup_size", "0 to give modules any subgroup size, whatever size their constants show"),
     ("cache_dir", "a folder to keep lowered modules in"),
     ("cache_mb", "megabytes that the folder may have, 0 for none"),
     ("time_limit_ms", "milliseconds that lowering a pipeline may take"),
@@ -164,6 +172,8 @@ impl Settings {
             "always_lower" => self.always_lower = boolean(value)?,
             "check_rules" => self.check_rules = boolean(value)?,
             "undefined_as_zero" => self.undefined_as_zero = boolean(value)?,
+            "unaligned_tensors" => self.unaligned_tensors = boolean(value)?,
+            "baked_subgroup_size" => self.baked_subgroup_size = boolean(value)?,
             "cache_dir" => self.cache_folder = (!value.is_empty()).then(|| PathBuf::from(value)),
             "cache_mb" => self.cache_mb = value.parse().ok()?,
             "time_limit_ms" => self.time_limit = Duration::from_millis(value.parse().ok()?),

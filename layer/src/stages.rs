@@ -238,6 +238,8 @@ fn pipeline_options(device: &Device, source: &Source<'_>, specialization: Specia
     options.always_lower = settings.always_lower;
     options.check_rules = settings.check_rules;
     options.undefined_as_zero = settings.undefined_as_zero;
+    options.assume_aligned = !settings.unaligned_tensors;
+    options.assume_any_subgroup_size = !settings.baked_subgroup_size;
     // It ends by itself; the wait below is for what does not look at the clock.
     options.limits.time = Some(settings.time_limit);
     if let Some(most) = settings.max_instructions {

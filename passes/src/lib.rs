@@ -153,6 +153,11 @@ pub struct Options<'a> {
     /// Elements outside of a tensor read as zero, and are not written, where its layout has the clamp mode Undefined: engines
     /// read there, and then multiply by zero.
     pub undefined_as_zero: bool,
+    /// The pointers of tensor loads and stores are multiples of 16 bytes, as SPV_NV_cooperative_matrix2 demands, and are not
+    /// tested. Engines pass multiples of an element's size: without this, any such pointer is right.
+    pub assume_aligned: bool,
+    /// The module works with subgroups of any size, whatever size its constants seem to be for: no signs are looked for.
+    pub assume_any_subgroup_size: bool,
     /// Make Vulkan compute shaders of OpenCL kernels.
     #[cfg(feature = "kernels")]
     pub vulkan: Option<Vulkan>,
@@ -201,6 +206,8 @@ impl Options<'_> {
             lanes: Lanes::default(),
             semantics: Semantics::default(),
             undefined_as_zero: false,
+            assume_aligned: false,
+            assume_any_subgroup_size: false,
             #[cfg(feature = "kernels")]
             vulkan: None,
             local_size: None,

@@ -135,6 +135,9 @@ pub enum SizeSource {
     SpecializedFor,
     /// The profile, for lack of another source: an assumption.
     Profile,
+    /// The workgroup, which is not a number of whole subgroups of the profile's size: with lanes by local index, the largest size
+    /// that it is one of. An assumption.
+    Workgroup,
 }
 
 /// A subgroup size and its source.

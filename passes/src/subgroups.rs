@@ -7,7 +7,7 @@ use coop_device::subgroup::{SpecializedFor, specialized_for};
 use coop_device::{Limits, Profile};
 use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
-use coop_ir::entry::entry_points;
+use coop_ir::entry::{EntryPoint, entry_points};
 use coop_ir::{InstRef, Module};
 
 /// The id of the refusal of a size.
@@ -45,7 +45,8 @@ impl Subgroups {
             let remedy = format!("give a size of 1, 2, 4, ... or {}", Limits::MAX_SUBGROUP_SIZE);
             return Err(misfit(None, why, remedy));
         }
-        let specialised = specialized_for(module, &options.spec, options.spec_defaults);
+        let looks = !options.assume_any_subgroup_size;
+        let specialised = looks.then(|| specialized_for(module, &options.spec, options.spec_defaults)).flatten();
         let of = |size, source| SubgroupSize { size, source };
         let own = own.map(|size| of(size, SizeSource::Kernel));
         let given = options.subgroup_size.map(|size| of(size, SizeSource::Given));
@@ -54,7 +55,10 @@ impl Subgroups {
         let said = if to_shaders { given.or(own) } else { own.or(given) };
         let sizes = match (said, options.profile) {
             (Some(said), _) => vec![said],
-            (None, Some(profile)) => from_profile(profile, options.lanes, specialised.as_ref()),
+            (None, Some(profile)) => {
+                let invocations = if options.lanes == Lanes::LocalIndex { invocations(module, options) } else { None };
+                from_profile(profile, options.lanes, invocations, specialised.as_ref())
+            }
             (None, None) => Vec::new(),
         };
         Ok(Subgroups { sizes, specialised })
@@ -87,6 +91,11 @@ impl Subgroups {
                 message: format!("{depends}, which is the profile's: no option gives it"),
                 remedy: remedy.to_owned(),
             }),
+            SizeSource::Workgroup => report.warnings.push(Warning {
+                id: "subgroup-size-assumed",
+                message: format!("{depends}: the workgroup has no whole subgroups of the size that is the profile's"),
+                remedy: remedy.to_owned(),
+            }),
             // The device has no other size.
             SizeSource::SpecializedFor if self.sizes.len() == 1 => {}
             SizeSource::SpecializedFor => report.warnings.push(Warning {
@@ -109,9 +118,19 @@ impl Subgroups {
 
 /// Returns the sizes to try on a device: the one that the module is specialized for if the device has it, the device's
 /// default, the others from the largest on.
-fn from_profile(profile: &Profile, lanes: Lanes, specialised: Option<&SpecializedFor>) -> Vec<SubgroupSize> {
+///
+/// `invocations`: those of a workgroup, if subgroups are parts of it that need not be the device's.
+fn from_profile(
+    profile: &Profile,
+    lanes: Lanes,
+    invocations: Option<u32>,
+    specialised: Option<&SpecializedFor>,
+) -> Vec<SubgroupSize> {
     let of = |size, source| SubgroupSize { size, source };
     let own = profile.limits.subgroup_size;
+    if let (Some(n), None) = (invocations.filter(|n| *n > 0 && !n.is_multiple_of(own)), specialised) {
+        return vec![of(1 << n.trailing_zeros(), SizeSource::Workgroup)];
+    }
     let has = profile.subgroup_sizes();
     let meant = specialised.map(|s| s.size).filter(|size| lanes == Lanes::LocalIndex || has.contains(size));
     let mut sizes: Vec<SubgroupSize> = meant.map(|size| of(size, SizeSource::SpecializedFor)).into_iter().collect();
@@ -122,6 +141,20 @@ fn from_profile(profile: &Profile, lanes: Lanes, specialised: Option<&Specialize
         }
     }
     sizes
+}
+
+/// Returns the invocations of a workgroup, if they are known and the same for all entry points to lower for.
+fn invocations(module: &Module, options: &Options<'_>) -> Option<u32> {
+    let constants = Constants::new(module, &options.spec);
+    let known = |c: Const| if options.spec_defaults { c.value() } else { c.fixed() };
+    let entries = entry_points(module, &Decorations::new(module)).into_iter();
+    let mut entries = entries.filter(|entry| options.entry.as_ref().is_none_or(|name| *name == entry.name));
+    let of = |entry: EntryPoint| {
+        let size = entry.workgroup_size?.values(&constants);
+        size.into_iter().try_fold(1u32, |n, extent| n.checked_mul(u32::try_from(known(extent)?).ok()?))
+    };
+    let first = of(entries.next()?)?;
+    entries.all(|entry| of(entry) == Some(first)).then_some(first)
 }
 
 /// Refuses an output that needs full subgroups which its pipeline can't have.

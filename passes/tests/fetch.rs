@@ -1,7 +1,7 @@
-//! Factors are fetched ahead of their products, unless their memory is volatile.
+//! Factors are fetched ahead of their products, unless their memory is volatile, and decoded along their blocks.
 
 use coop_device::Profile;
-use coop_ir::{Module, Op, text};
+use coop_ir::{Id, Module, Op, text};
 use coop_passes::{Options, Target, lower};
 
 /// A loop that multiplies matrices of 32x32, loaded with these memory operands.
@@ -105,4 +105,24 @@ fn fetches(operands: &str) -> usize {
 fn factors_are_fetched_ahead_unless_memory_is_volatile() {
     assert_eq!(fetches("None"), 2);
     assert_eq!(fetches("Volatile"), 0);
+}
+
+#[test]
+fn blocks_along_columns_are_decoded_by_vectors() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/passes/decoded-columns.spvasm");
+    let source = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let module = text::parse(&source).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let profile = Profile::builtin("nvidia-h100").expect("built in");
+    let mut options = Options::new(Target::Khr);
+    (options.profile, options.subgroup_size, options.verify_each) = (Some(&profile), Some(32), true);
+    let lowered = lower(&module, &options).unwrap_or_else(|e| panic!("{e}"));
+    let m = &lowered.module;
+    let mut names = m.globals_with(Op::Name).map(|r| m.inst(r));
+    let fetch = names.find(|i| i.string(1).is_some_and(|s| s.0 == "coop_fetch_64x32")).and_then(|i| i.id(0));
+    let function = m.functions.iter().find(|f| m.inst(f.def).result == fetch && fetch.is_some()).expect("B is fetched");
+    let results = function.insts().map(|r| m.inst(r)).filter(|i| i.op == Op::FunctionCall).filter_map(|i| i.ty);
+    let (vectors, elements): (Vec<Id>, Vec<Id>) =
+        results.partition(|t| m.def_inst(*t).is_some_and(|i| i.op == Op::TypeVector));
+    // Each of 64 invocations has 4 runs of 8 elements; beyond the tensor, one element at a time, in a loop.
+    assert_eq!((vectors.len(), elements.len()), (8, 1));
 }

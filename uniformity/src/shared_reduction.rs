@@ -168,7 +168,8 @@ const MAX_CHAIN: usize = 64;
 
 /// Returns the rules of a program, by node.
 pub(super) fn rules(program: &Program, graph: &ValueGraph) -> Vec<ReductionRule> {
-    if graph.shared_stores.is_empty() {
+    let reduces = || graph.nodes.iter().any(|node| matches!(node.kind, Kind::Group(Group::Keeps(_))));
+    if graph.shared_stores.is_empty() || !reduces() {
         return Vec::new();
     }
     let mut finder = Finder { program, graph, dom: None };
@@ -243,7 +244,10 @@ impl Finder<'_, '_> {
         }
         // In a loop over the slots, the value is a phi that begins with the invocation's own value.
         let node = &self.graph.nodes[n as usize];
-        let l = self.program.headed_loop(node.point).filter(|_| node.kind == Kind::Phi)?;
+        if node.kind != Kind::Phi {
+            return None;
+        }
+        let l = self.program.headed_loop(node.point)?;
         let (mut begin, mut back) = (None, None);
         for (op, edge) in self.graph.operands(n) {
             let inside = self.program.in_loop(self.program.edge(edge?).from, l);

@@ -99,7 +99,8 @@ static void options(const CoopmatModule *module, const CoopmatDevice *device)
     CoopmatOutcome *outcome = NULL;
     CoopmatPipelineOptions options;
     CoopmatMapEntry entry = {0, 0, 4};
-    uint32_t value = 16;
+    uint32_t value = 16, flag;
+    uint8_t plain[32], key[32];
 
     memset(&options, 0, sizeof options);
     CHECK(says(coopmat_module_for_pipeline(module, device, &options, &outcome, &error), COOPMAT_STATUS_INVALID_ARGUMENT, &error, "struct_size"));
@@ -112,6 +113,14 @@ static void options(const CoopmatModule *module, const CoopmatDevice *device)
     coopmat_pipeline_options_init(&options);
     options.flags = 0x10;
     CHECK(says(coopmat_module_for_pipeline(module, device, &options, &outcome, &error), COOPMAT_STATUS_INVALID_ARGUMENT, &error, "flags is 0x10"));
+    options.flags = 0;
+    CHECK(coopmat_module_pipeline_key(module, device, &options, plain, &error) == COOPMAT_STATUS_OK);
+    for (flag = COOPMAT_ALWAYS_LOWER; flag <= COOPMAT_ASSUME_ANY_SUBGROUP_SIZE; flag *= 2) {
+        options.flags = flag;
+        CHECK(coopmat_module_pipeline_key(module, device, &options, key, &error) == COOPMAT_STATUS_OK);
+        CHECK(memcmp(plain, key, sizeof key));
+    }
+    CHECK(flag == 0x10);
     coopmat_pipeline_options_init(&options);
     options.map_entries = &entry;
     options.map_entry_count = 1;

@@ -89,6 +89,9 @@ impl Needs {
     }
 }
 
+/// The features of robust buffer access: the first as the text of Vulkan 1.0 has it, the second with tight bounds.
+const ROBUST: [Feature; 2] = [Feature::RobustBufferAccess, Feature::RobustBufferAccess2];
+
 struct Collector<'a> {
     needs: Needs,
     missing: Vec<String>,
@@ -160,6 +163,9 @@ impl Collector<'_> {
         }
         if options.robust {
             self.feature(Feature::RobustBufferAccess, "robust buffer access");
+            if self.profile.has(Feature::RobustBufferAccess2) {
+                self.feature(Feature::RobustBufferAccess2, "robust buffer access");
+            }
         }
         if case.full_subgroups {
             self.feature(Feature::ComputeFullSubgroups, "full-subgroups");
@@ -234,15 +240,14 @@ pub(super) struct Device<'a> {
 impl<'a> Device<'a> {
     /// Returns true if the device was made with what is needed. Robustness must match exactly, since it changes code.
     pub(super) fn has(&self, needs: &Needs) -> bool {
-        let robust = Feature::RobustBufferAccess;
-        self.features.has(robust) == needs.features.has(robust)
+        ROBUST.iter().all(|robust| self.features.has(*robust) == needs.features.has(*robust))
             && needs.features.iter().all(|f| self.features.has(f))
             && needs.extensions.is_subset(&self.extensions)
     }
 
     /// Returns the needs together with what the device has.
     pub(super) fn and(&self, mut needs: Needs) -> Needs {
-        let more = self.features.iter().filter(|f| *f != Feature::RobustBufferAccess);
+        let more = self.features.iter().filter(|f| !ROBUST.contains(f));
         more.for_each(|f| needs.features.insert(f));
         needs.extensions.extend(&self.extensions);
         needs

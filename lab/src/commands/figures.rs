@@ -210,7 +210,7 @@ impl Figures {
                 let name = if modules.len() > 1 { format!("{stem} {}", one.name()) } else { one.name() };
                 let line = format!("{:<24} {:<10} {name:<34}", figure.name, column.name());
                 if Instant::now() > deadline {
-                    results.failures.push(format!("{name}: not tried, the time was over"));
+                    results.failures.push(format!("{name}: {NOT_TRIED}"));
                     continue;
                 }
                 let mut case = one.apply(inputs.case(), figure.grid);
@@ -285,6 +285,9 @@ impl Figures {
     }
 }
 
+/// The end of the message of a try for which there was no time.
+const NOT_TRIED: &str = "not tried, the time was over";
+
 /// How long the device is kept busy before it is measured: while the driver compiles for seconds, the clocks go down to a fifth, and
 /// they take some tenths of a second to come up again.
 const WARM_UP: Duration = Duration::from_millis(600);
@@ -346,6 +349,7 @@ fn render(table: &[(&str, BTreeMap<Column, Results>)]) -> String {
                 Some(results) => match results.best() {
                     Some((rate, _)) => format!("{rate:.1}"),
                     None if results.failures.is_empty() => "-".to_owned(),
+                    None if results.failures.iter().all(|f| f.ends_with(NOT_TRIED)) => "not tried".to_owned(),
                     None => "refused".to_owned(),
                 },
             };

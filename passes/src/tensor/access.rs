@@ -280,8 +280,7 @@ impl Tensors {
         access.check()?;
         let rules = access.rules(&mut IndexMath::without_code(1), &Arg::without_code);
         access.clips = rules.clips();
-        let contiguous = |down| access.probe(2, down, false).is_some_and(|s| s.linear.step == Step::One);
-        access.runs_down = !contiguous(false) && contiguous(true);
+        access.runs_down = !access.is_contiguous(false) && access.is_contiguous(true);
         Ok(access)
     }
 
@@ -463,6 +462,15 @@ impl Access {
         (moving.step, moving.align) = (Step::One, count);
         let location = rules.locate(c, at[0], at[1]);
         location.is_run().then_some(location)
+    }
+
+    /// Returns true if adjacent elements along a row, or down a column, are adjacent in memory, as those of a block are.
+    fn is_contiguous(&self, down: bool) -> bool {
+        match self.source {
+            Source::Memory(..) => self.probe(2, down, false).is_some_and(|s| s.linear.step == Step::One),
+            // Blocks may begin at any element as far as one can prove, but hardly ever do.
+            Source::Decode(_) => self.probe(2, down, true).is_some_and(|s| s.moves_last()),
+        }
     }
 
     /// Begins the code in a function whose parameters from `first` on are [`Access::args`].

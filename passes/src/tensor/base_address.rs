@@ -22,15 +22,16 @@ const ALIGNED: [StorageClass; 3] = [StorageClass::StorageBuffer, StorageClass::U
 /// The base address of an access.
 #[derive(Clone, Debug)]
 pub(super) enum BaseAddress {
-    /// An offset from the start of a variable: multiples of values, and a constant.
-    Variable { terms: Vec<(Arg, u32)>, constant: u32 },
+    /// An offset from the start of a variable: multiples of values, and a constant. `aligned`: it is promised to be a multiple of
+    /// 16 bytes.
+    Variable { terms: Vec<(Arg, u32)>, constant: u32, aligned: bool },
     /// An address, which is a multiple of so many bytes.
     Address { pointer: usize, align: u32 },
     /// Some multiple of an element's size.
     Unknown,
 }
 
-/// Returns the divisor of a pointer to PhysicalStorageBuffer memory that the memory operands promise, at most 16.
+/// Returns the divisor of a pointer that the memory operands promise, at most 16.
 pub(super) fn promised(operands: &[Operand], element: u32) -> u32 {
     let mask = operands.first().map_or(0, |o| o.word());
     let aligned = mask & MemoryAccess::Aligned.0 != 0;
@@ -71,7 +72,7 @@ impl BaseAddress {
             BaseAddress::Address { pointer, align }
         } else {
             match (Layouts { m, constants, decorations }).reached(pointer, &ALIGNED) {
-                Some(bound) => BaseAddress::of(&bound, &mut args),
+                Some(bound) => BaseAddress::of(&bound, operands, &mut args),
                 None => BaseAddress::Unknown,
             }
         };
@@ -80,15 +81,15 @@ impl BaseAddress {
     }
 
     /// Describes a location in a variable.
-    pub(super) fn of(bound: &Bound, args: &mut Args<'_>) -> BaseAddress {
+    pub(super) fn of(bound: &Bound, operands: &[Operand], args: &mut Args<'_>) -> BaseAddress {
         let terms = bound.terms.iter().map(|(id, factor)| (args.of(*id), *factor)).collect();
-        BaseAddress::Variable { terms, constant: bound.constant }
+        BaseAddress::Variable { terms, constant: bound.constant, aligned: promised(operands, 1) == QUAD }
     }
 
     pub(super) fn key(&self, out: &mut Vec<Operand>) {
         match self {
-            BaseAddress::Variable { terms, constant } => {
-                out.extend([0, *constant].map(Operand::Word));
+            BaseAddress::Variable { terms, constant, aligned } => {
+                out.extend([0, *constant, u32::from(*aligned)].map(Operand::Word));
                 for (arg, factor) in terms {
                     arg.key(out);
                     out.push(Operand::Word(*factor));
@@ -99,12 +100,26 @@ impl BaseAddress {
         }
     }
 
+    /// Returns true if it is a multiple of 16 bytes by promise.
+    pub(super) fn is_aligned(&self) -> bool {
+        match self {
+            BaseAddress::Variable { aligned, .. } => *aligned,
+            BaseAddress::Address { align, .. } => *align >= QUAD,
+            BaseAddress::Unknown => false,
+        }
+    }
+
+    /// Returns what [`BaseAddress::address`] does, without what is promised to be a multiple of 16 bytes.
+    pub(super) fn remainder(&self, b: &mut FunctionBuilder<'_>, values: &[Id], bytes: u32) -> Option<Address> {
+        if self.is_aligned() { Some(Address::default()) } else { self.address(b, values, bytes) }
+    }
+
     /// Returns the address in the generated function, or one congruent to it modulo `bytes` (16 at most). `None`: it is
     /// not known.
     pub(super) fn address(&self, b: &mut FunctionBuilder<'_>, values: &[Id], bytes: u32) -> Option<Address> {
         let mut address = Address::default();
         match self {
-            BaseAddress::Variable { terms, constant } => {
+            BaseAddress::Variable { terms, constant, .. } => {
                 address = address.behind(*constant);
                 for (arg, factor) in terms {
                     let n = unsigned(b, arg.num(values));

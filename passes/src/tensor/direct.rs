@@ -110,7 +110,7 @@ impl Visit {
         let bytes = self.access.elem.scalar.bytes();
         if align > bytes {
             let line = Address::default().plus(Term { at: step.at, factor: bytes, align: step.align });
-            let first = self.access.origin.address(b, &self.values, align)?;
+            let first = self.access.origin.remainder(b, &self.values, align)?;
             let first = first.plus(Term { at: linear.at, factor: bytes, align: linear.align });
             for address in [first, line] {
                 if address.surely_misaligned(align) {

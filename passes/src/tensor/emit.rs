@@ -47,6 +47,14 @@ pub(crate) struct Share<'a> {
     pub(crate) place: &'a mut dyn FnMut(&mut FunctionBuilder<'_>, Index) -> (Index, Index),
 }
 
+/// Runs that fill a quad each.
+struct LocatedQuads {
+    locations: Vec<Location>,
+    plan: Plan,
+    /// The condition that some of them must go element by element.
+    unless: Option<Id>,
+}
+
 /// A plan, and the dimensions whose offsets must be multiples of the run's length for it.
 #[derive(Clone, Debug)]
 struct Planned {
@@ -167,22 +175,30 @@ impl Visit {
     /// One test decides for all of them, and words are not taken apart: nothing waits for a load before its value is used, so
     /// all of them are on their way together.
     pub(crate) fn load_quads(&mut self, b: &mut FunctionBuilder<'_>, share: &mut Share<'_>) -> Option<Vec<Id>> {
-        let (locations, unless) = self.locate_quads(b, share.places)?;
-        let Endpoint::Memory(_, Some(wide)) = &self.source else { return None };
-        let whole = |b: &mut FunctionBuilder<'_>| -> Vec<Id> {
-            locations.iter().map(|location| wide.load_unit(b, location.linear, 0, QUAD)).collect()
-        };
-        let Some(unless) = unless else { return Some(whole(b)) };
+        let LocatedQuads { locations, plan, unless } = self.locate_quads(b, share.places)?;
         let word = b.u32_type();
         let quad = b.globals.vector(b.module, word, 4);
         let elem = self.access.elem;
+        let count = QUAD / elem.scalar.bytes();
+        let whole = |b: &mut FunctionBuilder<'_>| -> Vec<Id> {
+            let one = |location: &Location| match &self.source {
+                Endpoint::Memory(_, Some(wide)) => wide.load_unit(b, location.linear, 0, QUAD),
+                _ => {
+                    let elements = self.fetch_run(b, location, plan, count, None);
+                    let words = words_of(b, elem, &elements);
+                    b.ids(Op::CompositeConstruct, quad, &words)
+                }
+            };
+            locations.iter().map(one).collect()
+        };
+        let Some(unless) = unless else { return Some(whole(b)) };
         let all = share.places.len() as u32;
         // The code for single elements stands there once.
         let mut each = |b: &mut FunctionBuilder<'_>| -> Vec<Id> {
             let slots = Slots::new(b, quad, all);
             b.repeat(all, Unroll::Ask, &mut |b, n| {
                 let (row, col) = (share.place)(b, n);
-                let elements = self.one_by_one(b, row, col, QUAD / elem.scalar.bytes());
+                let elements = self.one_by_one(b, row, col, count);
                 let elements: Vec<Id> = elements.iter().map(|l| l.value).collect();
                 let words = words_of(b, elem, &elements);
                 let value = b.ids(Op::CompositeConstruct, quad, &words);
@@ -196,7 +212,7 @@ impl Visit {
     /// Returns the condition that runs are loaded in quads, all of which are in the memory of their binding: that they may be
     /// read whether the program reads them or not. `None` if that can't be asked.
     pub(crate) fn may_load_quads(&mut self, b: &mut FunctionBuilder<'_>, share: &Share<'_>) -> Option<Id> {
-        let (locations, unless) = self.locate_quads(b, share.places)?;
+        let LocatedQuads { locations, unless, .. } = self.locate_quads(b, share.places)?;
         let Endpoint::Memory(_, Some(wide)) = &self.source else { return None };
         let ty = b.globals.bool(b.module);
         let mut all = unless.map(|no| not(b, no));
@@ -207,24 +223,39 @@ impl Visit {
         all
     }
 
-    /// Locates runs that fill a quad each, with the condition that they are not loaded in quads.
-    fn locate_quads(
-        &mut self,
-        b: &mut FunctionBuilder<'_>,
-        places: &[(Index, Index)],
-    ) -> Option<(Vec<Location>, Option<Id>)> {
+    /// Returns true if [`Visit::load_quads`] loads runs that fill a quad each.
+    pub(crate) fn has_quads(&mut self) -> bool {
+        self.plan_quads().is_some()
+    }
+
+    /// Returns true if elements are decoded.
+    pub(crate) fn decodes(&self) -> bool {
+        matches!(self.source, Endpoint::Decode(_))
+    }
+
+    /// Returns the plan for runs that fill a quad each. `None` if they are neither adjacent in memory nor decoded.
+    fn plan_quads(&mut self) -> Option<Planned> {
         let count = QUAD / self.access.elem.scalar.bytes();
-        let Planned { plan: Plan::Follow, aligned } = self.plan(count)? else { return None };
-        if self.rules.clips() || self.unit(Plan::Follow, count) != Some(QUAD) {
-            return None;
-        }
+        let planned = self.plan(count)?;
+        let as_quads = match planned.plan {
+            Plan::Follow => self.unit(planned.plan, count) == Some(QUAD),
+            Plan::Decode | Plan::DecodeVector(_) => true,
+            Plan::Same => false,
+        };
+        (as_quads && !self.rules.clips() && !self.access.is_volatile()).then_some(planned)
+    }
+
+    /// Locates runs that fill a quad each.
+    fn locate_quads(&mut self, b: &mut FunctionBuilder<'_>, places: &[(Index, Index)]) -> Option<LocatedQuads> {
+        let count = QUAD / self.access.elem.scalar.bytes();
+        let Planned { plan, aligned } = self.plan_quads()?;
         let locations: Vec<Location> = places.iter().map(|place| self.whole(b, *place, count, &aligned)).collect();
         let mut unless = None;
         for location in &locations {
             let no = self.unless(b, location, Some(QUAD), &aligned, count);
             unless = IndexMath::new(b, 1).or(unless, no);
         }
-        Some((locations, unless))
+        Some(LocatedQuads { locations, plan, unless })
     }
 
     /// Locates a run, assuming that the tested offsets are aligned.
@@ -358,9 +389,8 @@ impl Visit {
         };
         let moves = |n: &Num| n.step == Step::One;
         let in_block = location.coordinates.last().filter(|c| moves(&c.within)).map(|c| c.within.align);
-        let others = location.coordinates.iter().rev().skip(1).any(|c| moves(&c.within) || moves(&c.block));
         let lanes = decoder.lanes().filter(|l| *l <= count && in_block.is_some_and(|align| align >= *l));
-        match lanes.filter(|_| !others && location.linear.step == Step::Still) {
+        match lanes.filter(|_| location.moves_last() && location.linear.step == Step::Still) {
             Some(lanes) => Plan::DecodeVector(lanes),
             None => Plan::Decode,
         }

@@ -70,6 +70,12 @@ impl Location {
         let known = |n: &Num| n.step != Step::Free;
         known(&self.linear) && self.coordinates.iter().all(|c| known(&c.block) && known(&c.within))
     }
+
+    /// Returns true if the elements of a run differ in the last coordinate alone.
+    pub(super) fn moves_last(&self) -> bool {
+        let moves = |c: &Coordinate| [c.block, c.within].iter().any(|n| n.step == Step::One);
+        self.coordinates.split_last().is_some_and(|(last, others)| moves(last) && !others.iter().any(moves))
+    }
 }
 
 /// A coordinate of the slice in terms of row and column.

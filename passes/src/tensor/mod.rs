@@ -34,6 +34,7 @@ mod layout_chain;
 mod locate;
 mod memory;
 mod normalize;
+mod promises;
 mod vectorized;
 mod zeros;
 

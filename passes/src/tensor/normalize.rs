@@ -1,7 +1,7 @@
 //! The pass: splits layouts and views into their parts, and rebuilds them in front of each access.
 
 use super::layout_chain::{TensorType, layout, steps};
-use super::zeros;
+use super::{promises, zeros};
 use crate::pipeline::PassCx;
 use crate::{Refusal, Semantics, ssa};
 use coop_ir::builder::Globals;
@@ -14,6 +14,9 @@ use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     if cx.options.undefined_as_zero {
         zeros::read(m);
+    }
+    if cx.options.assume_aligned {
+        promises::align(m);
     }
     let is_type = |r: &InstRef| matches!(m.inst(*r).op, Op::TypeTensorLayoutNV | Op::TypeTensorViewNV);
     let tensor_types: Vec<InstRef> = m.globals.iter().copied().filter(is_type).collect();

@@ -62,7 +62,7 @@ impl WideMemory {
         let units = UNITS.map(|bytes| if bytes == 4 { word } else { g.vector(m, word, bytes / 4) });
         let views = [0, 1, 2].map(|i| views.view(m, decorations, bound.variable, units[i], UNITS[i]));
         let mut args = Args { m, constants, list: std::mem::take(list) };
-        let origin = BaseAddress::of(&bound, &mut args);
+        let origin = BaseAddress::of(&bound, operands, &mut args);
         let (mut fixed, mut param) = (None, None);
         if let Some(id) = bound.descriptor {
             let constant = args.m.def_inst(id).is_some_and(|i| i.op.is_constant());
@@ -121,13 +121,20 @@ impl WideRoot {
 
     /// Returns the address of the element with index `linear`.
     fn address(&self, linear: Num) -> Address {
+        self.element_from(self.base.clone(), linear)
+    }
+
+    /// Returns the address of the element with index `linear`, counted from a base.
+    fn element_from(&self, base: Address, linear: Num) -> Address {
         let bytes = self.wide.elem.scalar.bytes();
-        self.base.clone().plus(Term { at: linear.at, factor: bytes, align: linear.align })
+        base.plus(Term { at: linear.at, factor: bytes, align: linear.align })
     }
 
     /// Returns the condition that the element with index `linear` does not begin a unit. `None`: it always does.
     pub(super) fn misaligned(&self, b: &mut FunctionBuilder<'_>, linear: Num, unit: u32) -> Option<Id> {
-        self.address(linear).misaligned(b, unit)
+        let Base::Binding { origin, .. } = &self.wide.base else { return self.address(linear).misaligned(b, unit) };
+        let base = if origin.is_aligned() { Address::default() } else { self.base.clone() };
+        self.element_from(base, linear).misaligned(b, unit)
     }
 
     fn pointer(&self, b: &mut FunctionBuilder<'_>, address: &Address, unit: u32) -> (Id, Id) {

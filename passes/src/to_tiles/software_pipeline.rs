@@ -35,6 +35,7 @@
 use super::Tiles;
 use super::fetch::Fetch;
 use super::fused_loads::{Factor, SlicePlan, Slices, writes};
+use super::staging::Layout;
 use crate::tensor::Access;
 use coop_ir::builder::FunctionBuilder;
 use coop_ir::cfg::{Cfg, Loops};
@@ -347,8 +348,11 @@ impl Tiles<'_, '_> {
     fn fetches(&self, m: &Module, product: InstRef) -> Option<[Option<Fetch>; 2]> {
         let plan = self.whole_product(m, product)?;
         let [left, right] = plan.factors;
-        let [left, right] = [left, right].map(|factor| factor.and_then(|(access, layout)| self.share(&access, layout)));
-        let fetches = [left.filter(Fetch::is_whole), right.filter(Fetch::is_whole)];
+        let share = |factor: Option<(Access, Layout)>| {
+            let (access, layout) = factor.filter(|(access, _)| !access.decodes())?;
+            self.share(&access, layout).filter(Fetch::is_whole)
+        };
+        let fetches = [share(left), share(right)];
         fetches.iter().any(Option::is_some).then_some(fetches)
     }
 

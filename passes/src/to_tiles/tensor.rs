@@ -4,6 +4,7 @@
 //! Each subgroup has its own staging buffer. For a matrix of workgroup scope it is in the zone of the workgroup, which is
 //! free once all subgroups have arrived; so the first barrier is one of the workgroup, and the others are of the subgroup.
 
+use super::fetch::DECODED;
 use super::inst::{Slot, malformed};
 use super::memory::{TilePosition, both};
 use super::shape::Mat;
@@ -13,7 +14,7 @@ use crate::Refusal;
 use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, QUAD, Zone};
 use crate::matrix::placement::Placement;
-use crate::tensor::{Access, Loaded, Visit};
+use crate::tensor::{Access, Loaded, Share, Visit};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::spv::BuiltIn;
 use coop_ir::types::{self, Type};
@@ -357,6 +358,9 @@ impl Tiles<'_, '_> {
             let mut visit = access.begin(f, 0);
             let guard = Guard::new(mat, staging);
             let (arena, begin, lane, size) = this.lanes_of(f, staging);
+            if guard.is_whole() && fill_quads(f, arena, &mut visit, staging, (begin, lane, size), (row0, col0)) {
+                return;
+            }
             let zero = f.globals.null(f.module, mat.elem.ty);
             let count = staging.layout.unit();
             let mut unit = |f: &mut FunctionBuilder<'_>, arena: &mut Arena, line: Index, at: Index, word: Index| {
@@ -391,7 +395,7 @@ impl Tiles<'_, '_> {
                         .collect(),
                 }
             };
-            let most = if access.decodes() { WRITTEN_OUT / 2 } else { WRITTEN_OUT };
+            let most = if access.decodes() { DECODED } else { WRITTEN_OUT };
             let places =
                 if staging.is_shared() { staging.layout.unit_positions(f, begin, (lane, size), most) } else { None };
             match places {
@@ -494,6 +498,45 @@ impl Tiles<'_, '_> {
         let count = if shared { self.analysis.invocations.unwrap_or(1) } else { self.analysis.size };
         (&mut self.arena, begin, lane, count)
     }
+}
+
+/// Fills a staging buffer that has nothing but the matrix in quads, each invocation an equal share. All loads, or those of a
+/// batch that are decoded, are on their way before one is waited for. Returns false if runs are no quads, or too many.
+fn fill_quads(
+    f: &mut FunctionBuilder<'_>,
+    arena: &mut Arena,
+    visit: &mut Visit,
+    staging: StagingBuffer,
+    (begin, lane, size): (Index, Index, u32),
+    (row0, col0): (Index, Index),
+) -> bool {
+    let layout = staging.layout;
+    if layout.unit_words() != 4 || !visit.has_quads() {
+        return false;
+    }
+    let Some(units) = layout.unit_positions(f, begin, (lane, size), WRITTEN_OUT) else { return false };
+    let row_col = |f: &mut FunctionBuilder<'_>, line: Index, at: Index| {
+        let (row, col) = layout.row_col(line, at);
+        (f.add(row0, row), f.add(col0, col))
+    };
+    let batch = if visit.decodes() { DECODED } else { WRITTEN_OUT };
+    for (n, units) in (0..).step_by((batch * size) as usize).zip(units.chunks(batch as usize)) {
+        let places: Vec<(Index, Index)> = units.iter().map(|(line, at, _)| row_col(f, *line, *at)).collect();
+        let mut place = |f: &mut FunctionBuilder<'_>, i: Index| {
+            let skipped = f.mul(i, Index::Const(size));
+            let unit = f.add(lane, skipped);
+            let unit = f.add(unit, Index::Const(n));
+            let (line, at, _) = layout.place(f, unit);
+            row_col(f, line, at)
+        };
+        let share = &mut Share { places: &places, place: &mut place };
+        let quads = visit.load_quads(f, share).unwrap_or_else(|| unreachable!("`has_quads` said so"));
+        for ((_, _, word), value) in units.iter().zip(quads) {
+            let quad = f.div(*word, 4);
+            arena.store_quad(f, quad, value);
+        }
+    }
+    true
 }
 
 pub(super) fn call(b: &mut FunctionBuilder<'_>, function: Id, args: &[Id], row: Index, col: Index) {
