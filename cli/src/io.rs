@@ -230,7 +230,36 @@ pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         print_bytes(bytes);
         return Ok(());
     }
-    std::fs::write(path, bytes).map_err(|e| FileError { name: display_name(path), message: describe(&e) })
+    replace(path, bytes).map_err(|e| FileError { name: display_name(path), message: describe(&e) })
+}
+
+/// Writes a file beside the old one, which stays as it is until the new one is complete. What is no file, such as a pipe, is
+/// written as it is, and so is a file in a folder that can't have others.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    // A link stays one.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let old = std::fs::metadata(&target).ok();
+    let Some(name) =
+        target.file_name().filter(|_| old.as_ref().is_none_or(|old| old.is_file() && !old.permissions().readonly()))
+    else {
+        return std::fs::write(&target, bytes);
+    };
+    let mut beside = std::ffi::OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}", std::process::id()));
+    let beside = target.with_file_name(beside);
+    let written = match std::fs::File::create_new(&beside) {
+        Ok(mut file) => file.write_all(bytes),
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => return std::fs::write(&target, bytes),
+        Err(e) => return Err(e),
+    };
+    let keep = |old: &std::fs::Metadata| std::fs::set_permissions(&beside, old.permissions());
+    let done =
+        written.and_then(|()| old.as_ref().map_or(Ok(()), keep)).and_then(|()| std::fs::rename(&beside, &target));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    done
 }
 
 /// Writes a module as words. Words never go to a terminal.

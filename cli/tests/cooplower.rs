@@ -15,7 +15,7 @@ fn temporary(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cooplower");
     std::fs::create_dir_all(&dir).expect("a temporary folder");
     let file = dir.join(name);
-    let _ = std::fs::remove_file(&file);
+    let _ = std::fs::remove_file(&file).or_else(|_| std::fs::remove_dir_all(&file));
     file
 }
 
@@ -328,4 +328,40 @@ fn a_device_of_this_machine_is_looked_for() {
     let output = cooplower(&["--target", "khr", "--device", "nobody's device", &kernel("gemm_simple.spv")]);
     assert_eq!(status(&output), 2, "{}", stderr(&output));
     assert!(stderr(&output).contains("--device nobody's device: "), "{}", stderr(&output));
+}
+
+#[test]
+fn a_file_that_can_t_be_written_whole_stays_as_it_was() {
+    let folder = temporary("full");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("gemm.spv");
+    std::fs::copy(kernel("gemm_simple.spv"), &file).expect("a copy");
+    let before = std::fs::read(&file).expect("it was copied");
+    let over_itself = |limit: &str| {
+        // Writing beyond the limit is an error, like a disk that is full.
+        let script = format!("trap '' XFSZ; {limit}; exec \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", script.as_str(), "sh"]);
+        if let Some(runner) = std::env::var_os("COOP_RUNNER") {
+            command.arg(runner);
+        }
+        command.arg(env!("CARGO_BIN_EXE_cooplower")).args(DIMENSIONS).args([
+            file.as_path(),
+            Path::new("-o"),
+            file.as_path(),
+        ]);
+        command.env("NO_COLOR", "1").output().expect("sh runs")
+    };
+    let files = || std::fs::read_dir(&folder).expect("a folder").count();
+
+    let output = over_itself("ulimit -f 1");
+    assert_eq!(status(&output), 2, "{}", stderr(&output));
+    assert_eq!(std::fs::read(&file).expect("still there"), before);
+    assert_eq!(files(), 1, "nothing is left beside it");
+
+    let output = over_itself(":");
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    let module = binary::read(&std::fs::read(&file).expect("it was written")).expect("a module");
+    assert!(!module.has_capability(coop_ir::spv::Capability::CooperativeMatrixKHR));
+    assert_eq!(files(), 1);
 }

@@ -162,7 +162,7 @@ impl Baseline {
         let all = self.files.iter().flat_map(|(file, counts)| counts.iter().map(move |(f, n)| entry(file, f, *n)));
         let written = Written { version: VERSION, findings: all.collect() };
         let text = serde_json::to_string_pretty(&written).map_err(|e| e.to_string())?;
-        std::fs::write(path, text + "\n").map_err(|e| format!("{}: {e}", path.display()))
+        io::write_bytes(path, (text + "\n").as_bytes()).map_err(|e| e.to_string())
     }
 }
 
