@@ -395,25 +395,10 @@ impl Tiles<'_, '_> {
                         .collect(),
                 }
             };
-            let most = if access.decodes() { DECODED } else { WRITTEN_OUT };
-            let places =
-                if staging.is_shared() { staging.layout.unit_positions(f, begin, (lane, size), most) } else { None };
-            match places {
-                // Unrolled, so that many loads are in flight.
-                Some(places) => {
-                    let mut got = Vec::new();
-                    for (line, at, word) in places {
-                        got.push((word, unit(f, arena, line, at, word)));
-                    }
-                    for (word, values) in got {
-                        staging.store_unit(f, arena, word, &values);
-                    }
-                }
-                None => staging.for_each_unit(f, begin, (lane, size), &mut |f, line, at, word| {
-                    let values = unit(f, arena, line, at, word);
-                    staging.store_unit(f, arena, word, &values);
-                }),
-            }
+            staging.for_each_unit(f, begin, (lane, size), &mut |f, line, at, word| {
+                let values = unit(f, arena, line, at, word);
+                staging.store_unit(f, arena, word, &values);
+            });
         })
     }
 
