@@ -212,39 +212,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     if !cli.no_check && breaks_rules(cli, &loaded, &spec) {
         return Ok(Status::Findings);
     }
-    let mut options = Options::new(cli.target.into());
-    options.spec = spec;
-    options.entry.clone_from(&cli.entry);
-    options.spec_defaults = cli.spec_defaults;
-    options.profile = profile.as_deref();
-    options.subgroup_size = cli.profile.subgroup_size;
-    options.semantics = match cli.semantics {
-        SemanticsName::Spec => coop_passes::Semantics::Spec,
-        SemanticsName::Nvidia => coop_passes::Semantics::Nvidia,
-    };
-    options.checked = match cli.checked {
-        CheckedArg::Implementations => coop_passes::Checked::Implementations,
-        CheckedArg::Prose => coop_passes::Checked::Prose,
-    };
-    options.tf32 = match cli.tf32 {
-        Tf32Arg::F32 => coop_passes::Tf32::F32,
-        Tf32Arg::Truncate => coop_passes::Tf32::Truncate,
-        Tf32Arg::Rne => coop_passes::Tf32::Rne,
-    };
-    options.apply_function = cli.apply_function.clone();
-    options.lanes = match cli.lanes {
-        LanesArg::Subgroup => Lanes::Subgroup,
-        LanesArg::LocalIndex => Lanes::LocalIndex,
-    };
-    options.undefined_as_zero = cli.undefined_as_zero;
-    options.assume_aligned = cli.assume.contains(&AssumeArg::Aligned);
-    options.assume_any_subgroup_size = cli.assume.contains(&AssumeArg::AnySubgroupSize);
-    options.local_size = cli.local_size;
-    let local_arguments = local_arguments(cli)?;
-    options.vulkan = cli.env.map(|EnvArg::Vulkan| Vulkan { local_arguments });
-    options.verify_each |= cli.verify_each;
-    options.fuel = cli.fuel;
-
+    let options = options(cli, profile.as_deref(), spec)?;
     let mut seen: Vec<(String, Module)> = Vec::new();
     let wanted = |name: &str| match (&cli.dump_after, &cli.dump_dir) {
         (Some(which), Some(_)) => which == "all" || name.ends_with(&format!("-{which}")),
@@ -282,6 +250,43 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         }
         Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
     }
+}
+
+/// Returns the options of the lowering.
+fn options<'a>(cli: &Cli, profile: Option<&'a Profile>, spec: Specialization) -> Result<Options<'a>, FileError> {
+    let mut options = Options::new(cli.target.into());
+    options.spec = spec;
+    options.entry.clone_from(&cli.entry);
+    options.spec_defaults = cli.spec_defaults;
+    options.profile = profile;
+    options.subgroup_size = cli.profile.subgroup_size;
+    options.semantics = match cli.semantics {
+        SemanticsName::Spec => coop_passes::Semantics::Spec,
+        SemanticsName::Nvidia => coop_passes::Semantics::Nvidia,
+    };
+    options.checked = match cli.checked {
+        CheckedArg::Implementations => coop_passes::Checked::Implementations,
+        CheckedArg::Prose => coop_passes::Checked::Prose,
+    };
+    options.tf32 = match cli.tf32 {
+        Tf32Arg::F32 => coop_passes::Tf32::F32,
+        Tf32Arg::Truncate => coop_passes::Tf32::Truncate,
+        Tf32Arg::Rne => coop_passes::Tf32::Rne,
+    };
+    options.apply_function = cli.apply_function.clone();
+    options.lanes = match cli.lanes {
+        LanesArg::Subgroup => Lanes::Subgroup,
+        LanesArg::LocalIndex => Lanes::LocalIndex,
+    };
+    options.undefined_as_zero = cli.undefined_as_zero;
+    options.assume_aligned = cli.assume.contains(&AssumeArg::Aligned);
+    options.assume_any_subgroup_size = cli.assume.contains(&AssumeArg::AnySubgroupSize);
+    options.local_size = cli.local_size;
+    let local_arguments = local_arguments(cli)?;
+    options.vulkan = cli.env.map(|EnvArg::Vulkan| Vulkan { local_arguments });
+    options.verify_each |= cli.verify_each;
+    options.fuel = cli.fuel;
+    Ok(options)
 }
 
 /// Returns whether the module has an entry point of that name; else it is wrong usage.

@@ -3,7 +3,6 @@
 use serde_yaml_ng::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository")
@@ -37,15 +36,11 @@ fn release(out: &Path, most: &str) -> Output {
         .expect("bash")
 }
 
-/// Returns an archive, which is packed once.
-fn archive() -> PathBuf {
-    static ARCHIVE: OnceLock<PathBuf> = OnceLock::new();
-    let pack = || {
-        let packed = release(&folder("archive"), "1000000000");
-        assert!(packed.status.success(), "{}", text(&packed));
-        PathBuf::from(String::from_utf8_lossy(&packed.stdout).trim())
-    };
-    ARCHIVE.get_or_init(pack).clone()
+/// Packs an archive for a test, in a folder of its own: tests run side by side.
+fn archive(test: &str) -> PathBuf {
+    let packed = release(&folder(test), "1000000000");
+    assert!(packed.status.success(), "{}", text(&packed));
+    PathBuf::from(String::from_utf8_lossy(&packed.stdout).trim())
 }
 
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {
@@ -54,7 +49,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {
 
 #[test]
 fn archives_unpack_and_run() {
-    let archive = archive();
+    let archive = archive("archive");
     let folder = archive.parent().expect("a folder");
     let name = archive.file_name().and_then(|name| name.to_str()).expect("UTF-8");
     assert!(run(folder, "sha256sum", &["--check", "--quiet", &format!("{name}.sha256")]).status.success());
@@ -145,7 +140,7 @@ impl Runner {
 #[test]
 fn the_action_annotates_and_reports() {
     let folder = folder("action");
-    let archive = archive();
+    let archive = archive("archive-of-action");
     let sum = std::fs::read_to_string(archive.with_extension("gz.sha256")).expect("a checksum");
     let sum = sum.split(' ').next().expect("a checksum").to_owned();
     let wrong = "validate/muladd/muladd-k-mismatch.spvasm";
