@@ -13,7 +13,8 @@ use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::text::{PrintOptions, print};
 use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Target, Vulkan, lower_with};
-use coop_validate::{Level, Part};
+use coop_validate::{Finding, Level, Part};
+use coopmat::fit::{Fit, or_scalar};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -227,23 +228,23 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         })
     };
     let lowered = watched(&options, &mut seen);
-    let lowered = match (lowered, &profile) {
+    let fit = match (lowered, &profile) {
         (Ok(lowered), Some(profile)) => {
             let target = lowered.report.target.clone();
-            let taken = coopmat::fit::or_scalar(&loaded.module, &options, lowered, profile);
-            if !seen.is_empty() && taken.as_ref().is_ok_and(|taken| taken.report.target != target) {
+            let taken = or_scalar(&loaded.module, &options, lowered, profile);
+            if !seen.is_empty() && taken.as_ref().is_ok_and(|taken| taken.lowered.report.target != target) {
                 // What was taken instead is what is to be seen.
                 let _ = watched(&Options { target: Target::Scalar, ..options.clone() }, &mut seen);
             }
             taken
         }
-        (lowered, _) => lowered,
+        (lowered, _) => lowered.map(|lowered| Fit { lowered, lacking: Vec::new() }),
     };
     if let Some(dir) = &cli.dump_dir {
         seen.iter().try_for_each(|(name, module)| dump(dir, name, module))?;
     }
-    match lowered {
-        Ok(lowered) => write(cli, &loaded, &lowered, &options, profile.as_ref()).map(|()| Status::Success),
+    match fit {
+        Ok(fit) => write(cli, &loaded, &fit, profile.as_deref()).map(|()| Status::Success),
         Err(Error::Refused(refusal)) => {
             refuse(cli, &loaded, &refusal);
             Ok(Status::Refused)
@@ -391,13 +392,8 @@ fn dump(dir: &Path, name: &str, module: &Module) -> Result<(), FileError> {
     io::write_bytes(&dir.join(format!("{name}.spvasm")), text(module).as_bytes())
 }
 
-fn write(
-    cli: &Cli,
-    loaded: &Loaded,
-    lowered: &Lowered,
-    options: &Options<'_>,
-    profile: Option<&Arc<Profile>>,
-) -> Result<(), FileError> {
+fn write(cli: &Cli, loaded: &Loaded, fit: &Fit, profile: Option<&Profile>) -> Result<(), FileError> {
+    let Fit { lowered, lacking } = fit;
     let report = &lowered.report;
     if let Some(output) = &cli.output {
         if cli.text {
@@ -427,18 +423,11 @@ fn write(
         report.warnings.iter().for_each(|w| io::error(&format!("warning: {w}")));
     }
     if let Some(profile) = profile.filter(|_| report.changed && cli.style.quiet < 2) {
-        let finished = report.skipped_passes.is_empty();
-        let lacks = || lacking(profile, &lowered.module, options, report.required_subgroup_size);
-        let lacking = if finished { lacks() } else { Vec::new() };
-        lacking.iter().for_each(|l| io::error(&format!("warning: {} does not run the output: {l}", profile.name)));
+        for Finding { message, rule, .. } in lacking {
+            io::error(&format!("warning: {} does not run the output: {message} [{}]", profile.name, rule.id));
+        }
     }
     Ok(())
-}
-
-/// Returns the errors of the output on the device: features that it needs and the device lacks.
-fn lacking(profile: &Arc<Profile>, module: &Module, options: &Options<'_>, subgroup_size: Option<u32>) -> Vec<String> {
-    let found = coopmat::fit::lacking(module, options, profile, subgroup_size);
-    found.iter().map(|f| format!("{} [{}]", f.message, f.rule.id)).collect()
 }
 
 /// Prints the requirements of the output on the pipeline.

@@ -25,25 +25,36 @@ pub fn lacking(
     findings
 }
 
-/// Returns the result of a lowering, if the device runs it or it is scalar code; otherwise scalar code if the target is
-/// automatic, or a refusal.
+/// A lowered module that was compared with a device.
+pub struct Fit {
+    /// The result of the lowering.
+    pub lowered: Lowered,
+    /// The requirements of the output that the device does not support ([`lacking`]).
+    pub lacking: Vec<Finding>,
+}
+
+/// Returns the result of a lowering, if the device runs it, or lacks no more than for the module itself, or if it is scalar
+/// code; otherwise scalar code if the target is automatic, or a refusal. What OpenCL takes is said by no rule, so kernels
+/// are taken as they are, and a lowering that left passes out is not compared.
 pub fn or_scalar(
     module: &Module,
     options: &Options<'_>,
     lowered: Lowered,
     device: &Arc<Profile>,
-) -> Result<Lowered, Error> {
+) -> Result<Fit, Error> {
     let report = &lowered.report;
     let finished = report.changed && report.skipped_passes.is_empty();
-    // What OpenCL takes is said by no rule.
-    if !finished || lowered.module.is_kernel() || report.target == Target::Scalar.to_string() {
-        return Ok(lowered);
+    if !finished {
+        return Ok(Fit { lowered, lacking: Vec::new() });
+    }
+    let now = lacking(&lowered.module, options, device, report.required_subgroup_size);
+    if now.is_empty() || lowered.module.is_kernel() || report.target == Target::Scalar.to_string() {
+        return Ok(Fit { lowered, lacking: now });
     }
     // What the module lacks by itself it lacks as scalar code too.
     let before = lacking(module, options, device, report.required_subgroup_size);
-    let now = lacking(&lowered.module, options, device, report.required_subgroup_size);
     let is_new = |f: &&Finding| before.iter().all(|b| (b.rule.id, &b.message) != (f.rule.id, &f.message));
-    let Some(because) = now.iter().find(is_new) else { return Ok(lowered) };
+    let Some(because) = now.iter().find(is_new) else { return Ok(Fit { lowered, lacking: now }) };
     let refusal = Refusal {
         rule: "refused-device",
         at: None,
@@ -60,5 +71,6 @@ pub fn or_scalar(
     let mut scalar = coop_passes::lower(module, &Options { target: Target::Scalar, ..options.clone() })?;
     scalar.report.not_taken.clone_from(&report.not_taken);
     scalar.report.not_taken.push(format!("{}: {refusal}", report.target));
-    Ok(scalar)
+    let lacking = lacking(&scalar.module, options, device, scalar.report.required_subgroup_size);
+    Ok(Fit { lowered: scalar, lacking })
 }

@@ -1,6 +1,6 @@
 //! Computes the outcome for a module, a device and a pipeline.
 
-use crate::fit;
+use crate::fit::{self, Fit};
 use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared, Refused, Requirements, Target};
 use coop_device::subgroup::specialized_for;
 use coop_device::{Feature, Profile, Requirement, capability_requirement, spirv_extension};
@@ -42,7 +42,7 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     base.most_instructions = options.limits.instructions;
     base.deadline = options.limits.time.and_then(|time| Instant::now().checked_add(time));
     let question = Query { module: &prepared.module, device, options, base };
-    let lacking = question.lacking(question.module, options.required_subgroup_size);
+    let lacking = question.lacking();
     if lacking.is_empty() && !options.always_lower {
         return Outcome::Native;
     }
@@ -78,8 +78,8 @@ impl Query<'_> {
         };
         #[cfg(not(feature = "rules"))]
         let tolerated = Vec::new();
-        let lowered = match self.lower() {
-            Ok(lowered) => lowered,
+        let Fit { lowered, lacking: still } = match self.lower() {
+            Ok(fit) => fit,
             Err(coop_passes::Error::Refused(refusal)) => return Outcome::Refused(Box::new(self.refusal(&refusal))),
             Err(bug @ coop_passes::Error::Bug { .. }) => return self.not_well_formed(bug.to_string()),
         };
@@ -88,20 +88,21 @@ impl Query<'_> {
             // Nothing to lower, so what the device lacks the module needs by itself.
             return if lacking.is_empty() { Outcome::Native } else { self.not_enough(lacking, Vec::new()) };
         }
-        if let Err(problems) = coop_ir::verify::verify(&lowered.module) {
+        let words = binary::write_words(&lowered.module);
+        if let Err(problems) = coop_ir::verify::verify_words(&words) {
             return self.not_well_formed(problems.first().map_or_else(String::new, ToString::to_string));
         }
-        let still = self.lacking(&lowered.module, report.required_subgroup_size);
         if !still.is_empty() {
+            let still = still.iter().map(|f| finding(&lowered.module, f)).collect();
             return self.not_enough(still, report.not_taken.clone());
         }
-        let mut finished = self.finished(lowered, &lacking);
+        let mut finished = self.finished(lowered, words, &lacking);
         finished.warnings.extend(tolerated);
         Outcome::Lowered(Box::new(finished))
     }
 
     /// Returns the lowering that the options ask for, or the first that is possible.
-    fn lower(&self) -> Result<coop_passes::Lowered, coop_passes::Error> {
+    fn lower(&self) -> Result<Fit, coop_passes::Error> {
         if let Some(emulated) = self.emulated() {
             return emulated;
         }
@@ -121,18 +122,20 @@ impl Query<'_> {
         if target == coop_passes::Target::Ext && first.is_err() {
             first = self.lower_to(coop_passes::Target::Khr, lanes).or(first);
         }
-        let fits = |lowered: &coop_passes::Lowered| can_require || !lowered.report.full_subgroups;
+        let fits = |fit: &Fit| can_require || !fit.lowered.report.full_subgroups;
         if self.options.lanes != Lanes::Auto || self.options.target == Target::Khr || first.as_ref().is_ok_and(fits) {
             return first;
         }
         let by_index = self.lower_to(coop_passes::Target::Scalar, coop_passes::Lanes::LocalIndex);
         match (first, by_index) {
-            (first, Ok(mut lowered)) => {
-                lowered.report.not_taken.extend(match first {
-                    Ok(first) => vec![format!("{}: pipelines can't require full subgroups", first.report.target)],
+            (first, Ok(mut fit)) => {
+                fit.lowered.report.not_taken.extend(match first {
+                    Ok(first) => {
+                        vec![format!("{}: pipelines can't require full subgroups", first.lowered.report.target)]
+                    }
                     Err(error) => vec![format!("lanes of subgroups: {error}")],
                 });
-                Ok(lowered)
+                Ok(fit)
             }
             (first, Err(_)) => first,
         }
@@ -140,7 +143,7 @@ impl Query<'_> {
 
     /// The lowering of a module that is made for subgroups of a size that the device has not: by local index, so that it has
     /// them. None where the module is not known to be made for one, or runs with others too.
-    fn emulated(&self) -> Option<Result<coop_passes::Lowered, coop_passes::Error>> {
+    fn emulated(&self) -> Option<Result<Fit, coop_passes::Error>> {
         if self.options.lanes != Lanes::Auto || self.options.target == Target::Khr {
             return None;
         }
@@ -163,9 +166,10 @@ impl Query<'_> {
         let base = coop_passes::Options { subgroup_size: Some(size), ..self.base.clone() };
         let by_index = self.lower_with(&base, coop_passes::Target::Scalar, coop_passes::Lanes::LocalIndex);
         match by_index {
-            Ok(mut lowered) => {
-                lowered.report.not_taken.push(format!("subgroups of the device: none has {size} invocations ({sign})"));
-                Some(Ok(lowered))
+            Ok(mut fit) => {
+                let why = format!("subgroups of the device: none has {size} invocations ({sign})");
+                fit.lowered.report.not_taken.push(why);
+                Some(Ok(fit))
             }
             // With smaller subgroups it writes behind its arrays.
             Err(error) if has_parts && has.iter().all(|other| *other < size) => Some(Err(error)),
@@ -173,11 +177,7 @@ impl Query<'_> {
         }
     }
 
-    fn lower_to(
-        &self,
-        target: coop_passes::Target,
-        lanes: coop_passes::Lanes,
-    ) -> Result<coop_passes::Lowered, coop_passes::Error> {
+    fn lower_to(&self, target: coop_passes::Target, lanes: coop_passes::Lanes) -> Result<Fit, coop_passes::Error> {
         self.lower_with(&self.base, target, lanes)
     }
 
@@ -186,7 +186,7 @@ impl Query<'_> {
         base: &coop_passes::Options<'_>,
         target: coop_passes::Target,
         lanes: coop_passes::Lanes,
-    ) -> Result<coop_passes::Lowered, coop_passes::Error> {
+    ) -> Result<Fit, coop_passes::Error> {
         let mut options = coop_passes::Options { target, lanes, ..base.clone() };
         let mut done = coop_passes::lower(self.module, &options);
         // Where nobody says a size, any that the device has will do.
@@ -233,7 +233,7 @@ impl Query<'_> {
         }
     }
 
-    fn finished(&self, lowered: coop_passes::Lowered, lacking: &[Finding]) -> Lowered {
+    fn finished(&self, lowered: coop_passes::Lowered, words: Vec<u32>, lacking: &[Finding]) -> Lowered {
         let coop_passes::Lowered { module, report } = lowered;
         let (features, extensions) = needs(&module, self.device.profile());
         let requirements = Requirements {
@@ -246,7 +246,7 @@ impl Query<'_> {
         };
         let remaining: BTreeSet<u32> = report.remaining_spec_ids.iter().copied().collect();
         Lowered {
-            words: binary::write_words(&module),
+            words,
             requirements,
             specialization: self.options.specialization.only(|id| remaining.contains(&id)),
             target: if report.target == "scalar" { Target::Scalar } else { Target::Khr },
@@ -257,10 +257,11 @@ impl Query<'_> {
         }
     }
 
-    /// Returns the requirements of a module that the device does not support.
-    fn lacking(&self, module: &Module, subgroup_size: Option<u32>) -> Vec<Finding> {
-        let found = fit::lacking(module, &self.base, self.device.shared(), subgroup_size);
-        found.iter().map(|f| finding(module, f)).collect()
+    /// Returns the requirements of the module that the device does not support.
+    fn lacking(&self) -> Vec<Finding> {
+        let size = self.options.required_subgroup_size;
+        let found = fit::lacking(self.module, &self.base, self.device.shared(), size);
+        found.iter().map(|f| finding(self.module, f)).collect()
     }
 
     /// Returns the refusal if the output is not well formed: the module breaks rules, or this library has a bug.

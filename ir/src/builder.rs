@@ -15,6 +15,8 @@ use smallvec::SmallVec;
 /// to the end of the list; [`crate::rewrite::sort_globals`] restores the order when older ones refer to them.
 pub struct Globals {
     ids: FxHashMap<(Op, Option<Id>, OperandList), Id>,
+    /// The type of most constants, and of most types' lengths.
+    u32: Option<Id>,
 }
 
 impl Globals {
@@ -41,7 +43,7 @@ impl Globals {
                 ids.entry((i.op, i.ty, i.operands.clone())).or_insert(id);
             }
         }
-        Globals { ids }
+        Globals { ids, u32: None }
     }
 
     fn intern(&mut self, m: &mut Module, op: Op, ty: Option<Id>, operands: impl IntoIterator<Item = Operand>) -> Id {
@@ -106,7 +108,8 @@ impl Globals {
 
     /// Returns a 32-bit unsigned constant.
     pub fn u32(&mut self, m: &mut Module, value: u32) -> Id {
-        let ty = self.uint(m, 32);
+        let ty = self.u32.unwrap_or_else(|| self.uint(m, 32));
+        self.u32 = Some(ty);
         self.intern(m, Op::Constant, Some(ty), [value.into()])
     }
 

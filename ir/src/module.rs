@@ -450,18 +450,26 @@ impl IdSet {
     }
 
     /// Adds `id`, and returns whether it was not in the set before.
+    #[inline]
     pub fn insert(&mut self, id: Id) -> bool {
+        let n = id.get();
+        let Some(word) = self.words.get_mut(n as usize / 64) else { return self.insert_beyond(id) };
+        let new = *word >> (n % 64) & 1 == 0;
+        *word |= 1 << (n % 64);
+        new
+    }
+
+    /// Adds an id that has no bit yet.
+    #[cold]
+    fn insert_beyond(&mut self, id: Id) -> bool {
         let n = id.get();
         if n >= IdSet::DENSE {
             return self.sparse.insert(id);
         }
         let word = n as usize / 64;
-        if word >= self.words.len() {
-            self.words.resize((word + 1).next_power_of_two(), 0);
-        }
-        let new = self.words[word] >> (n % 64) & 1 == 0;
+        self.words.resize((word + 1).next_power_of_two(), 0);
         self.words[word] |= 1 << (n % 64);
-        new
+        true
     }
 }
 

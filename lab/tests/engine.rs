@@ -77,3 +77,22 @@ fn the_engine_splits_what_is_too_small_for_the_device() {
     assert_eq!(groups("attention 64 f16/f16, 512 of 7680"), [[8, 32, 1], [32, 32, 1], [64, 32, 1]]);
     assert_eq!(groups("attention 64 f16/f16, 32 of 7680"), [[8, 32, 1], [2 * 4, 32, 1], [4 * 2, 32, 1]]);
 }
+
+/// Every pipeline is lowered to both targets, and there is a time for each.
+#[test]
+fn lowerings_are_timed() {
+    let Some(folder) = testing::llama_modules() else { return };
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cooplab"));
+        let output = command.arg("lowering").arg(&folder).args(args).output().expect("it starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, out, errors) = run(&["--runs", "1", "--only", "q4_0"]);
+    assert_eq!((code, errors.as_str()), (Some(0), ""), "{out}");
+    for target in ["to khr, 4 pipelines: ", "to scalar, 4 pipelines: "] {
+        assert!(out.contains(target) && out.contains(" ms at the median, "), "{out}");
+    }
+    let (code, _, errors) = run(&["--profile", "nvidia"]);
+    assert!(code == Some(2) && errors.contains("there is no built-in profile 'nvidia'"), "{errors}");
+}

@@ -5,9 +5,11 @@
 //! instructions stay.
 
 use crate::ssa;
-use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::hash::{FxHashMap, FxHashSet, FxHasher};
 use coop_ir::uses::is_note;
-use coop_ir::{Id, IdMap, IdSet, InstRef, Module, Op, Operand, OperandList};
+use coop_ir::{Function, Id, IdMap, IdSet, Inst, InstRef, Module, Op, Operand};
+use std::collections::hash_map::Entry;
+use std::hash::{Hash, Hasher};
 
 /// Merges and removes instructions in all functions.
 pub(crate) fn run(m: &mut Module) {
@@ -18,8 +20,8 @@ pub(crate) fn run(m: &mut Module) {
     let mut gone: FxHashSet<Id> = FxHashSet::default();
     for f in 0..m.functions.len() {
         same(m, f, &decorated, &mut gone);
-        unused(m, f, &decorated, &mut gone);
     }
+    unused(m, &decorated, &mut gone);
     ssa::remove_annotations(m, &gone);
 }
 
@@ -27,27 +29,30 @@ pub(crate) fn run(m: &mut Module) {
 fn same(m: &mut Module, f: usize, decorated: &IdSet, gone: &mut FxHashSet<Id>) {
     let mut map: FxHashMap<Id, Id> = FxHashMap::default();
     let mut removed: FxHashSet<InstRef> = FxHashSet::default();
-    for block in 0..m.functions[f].blocks.len() {
-        let mut known: FxHashMap<(Op, Option<Id>, OperandList), Id> = FxHashMap::default();
-        for at in 0..m.functions[f].blocks[block].insts.len() {
-            let r = m.functions[f].blocks[block].insts[at];
+    // The first instruction of each hash. What collides with another one is not merged.
+    let mut known: FxHashMap<u64, InstRef> = FxHashMap::default();
+    for block in &m.functions[f].blocks {
+        known.clear();
+        for r in block.insts.iter().copied() {
             let i = m.inst(r);
-            let Some(id) = i.result.filter(|id| i.op.is_address_arithmetic() && !i.opaque && !decorated.contains(*id))
-            else {
-                continue;
-            };
+            let Some(id) = i.result.filter(|id| is_merged(i, *id, decorated)) else { continue };
             let operand = |o: &Operand| match o {
-                Operand::Id(id) => Operand::Id(map.get(id).copied().unwrap_or(*id)),
-                word => *word,
+                Operand::Id(id) if !map.is_empty() => Operand::Id(map.get(id).copied().unwrap_or(*id)),
+                other => *other,
             };
-            let key = (i.op, i.ty, i.operands.iter().map(operand).collect());
-            match known.get(&key) {
-                Some(first) => {
-                    map.insert(id, *first);
-                    removed.insert(r);
-                }
-                None => {
-                    known.insert(key, id);
+            let mut hasher = FxHasher::default();
+            (i.op, i.ty, i.operands.len()).hash(&mut hasher);
+            i.operands.iter().for_each(|o| operand(o).hash(&mut hasher));
+            match known.entry(hasher.finish()) {
+                Entry::Vacant(entry) => _ = entry.insert(r),
+                Entry::Occupied(entry) => {
+                    let first = m.inst(*entry.get());
+                    let is_same = (first.op, first.ty) == (i.op, i.ty)
+                        && first.operands.iter().map(operand).eq(i.operands.iter().map(operand));
+                    if let Some(first) = first.result.filter(|_| is_same) {
+                        map.insert(id, first);
+                        removed.insert(r);
+                    }
                 }
             }
         }
@@ -57,31 +62,35 @@ fn same(m: &mut Module, f: usize, decorated: &IdSet, gone: &mut FxHashSet<Id>) {
     gone.extend(map.into_keys());
 }
 
-/// Removes unused instructions.
-fn unused(m: &mut Module, f: usize, decorated: &IdSet, gone: &mut FxHashSet<Id>) {
+/// Returns true if an instruction depends on its operands alone, and nothing else is said of its result.
+fn is_merged(i: &Inst, id: Id, decorated: &IdSet) -> bool {
+    i.op.is_address_arithmetic() && !i.opaque && !decorated.contains(id)
+}
+
+/// Removes unused instructions of all functions.
+fn unused(m: &mut Module, decorated: &IdSet, gone: &mut FxHashSet<Id>) {
     let mut uses: IdMap<u32> = m.id_map();
-    let insts: Vec<InstRef> = m.functions[f].insts().collect();
-    for id in insts.iter().flat_map(|r| m.inst(*r).ids()) {
+    for id in m.functions.iter().flat_map(Function::insts).flat_map(|r| m.inst(r).ids()) {
         match uses.get_mut(id) {
             Some(count) => *count += 1,
             None => _ = uses.insert(id, 1),
         }
     }
-    let mut removed: FxHashSet<InstRef> = FxHashSet::default();
-    // Backwards: uses come after definitions, except for phis, which stay.
-    for r in insts.iter().rev() {
-        let i = m.inst(*r);
-        let Some(id) = i.result.filter(|id| i.op.is_address_arithmetic() && !i.opaque && !decorated.contains(*id))
-        else {
-            continue;
-        };
-        if uses.get(id).copied().unwrap_or(0) == 0 {
-            for o in i.ids() {
-                uses.get_mut(o).into_iter().for_each(|count| *count -= 1);
+    for f in 0..m.functions.len() {
+        let insts: Vec<InstRef> = m.functions[f].insts().collect();
+        let mut removed: FxHashSet<InstRef> = FxHashSet::default();
+        // Backwards: uses come after definitions, except for phis, which stay.
+        for r in insts.iter().rev() {
+            let i = m.inst(*r);
+            let Some(id) = i.result.filter(|id| is_merged(i, *id, decorated)) else { continue };
+            if uses.get(id).copied().unwrap_or(0) == 0 {
+                for o in i.ids() {
+                    uses.get_mut(o).into_iter().for_each(|count| *count -= 1);
+                }
+                removed.insert(*r);
+                gone.insert(id);
             }
-            removed.insert(*r);
-            gone.insert(id);
         }
+        ssa::remove_insts(m, f, &removed);
     }
-    ssa::remove_insts(m, f, &removed);
 }

@@ -35,7 +35,7 @@ impl Verifier<'_> {
             }
             None => self.problem(5, function.def, "it has no OpFunctionEnd"),
         }
-        self.signature(function, def);
+        self.signature(function);
     }
 
     fn block_shape(&mut self, block: &Block) {
@@ -68,8 +68,10 @@ impl Verifier<'_> {
         (ty.op == Op::TypeFunction).then(|| (ty.id(0), ty.ids_from(1).collect()))
     }
 
-    fn signature(&mut self, function: &Function, def: &Inst) {
+    /// Checks the type of a function, its calls and what it returns.
+    pub(super) fn signature(&mut self, function: &Function) {
         let module = self.module;
+        let def = module.inst(function.def);
         let Some((ret, params)) = self.signature_of(def) else {
             if let Some(ty) = def.id(1).filter(|t| self.def(*t).is_some_and(|i| i.op != Op::TypeFunction)) {
                 self.problem(13, function.def, format_args!("its type {ty} is not a function type"));

@@ -32,7 +32,7 @@ impl Verifier<'_> {
             let Some(id) = inst.result else { return };
             // A function can be used anywhere.
             let function = here.function.filter(|_| inst.op != Op::Function);
-            let place = Position::new(r, inst.op, here.at, function, here.block);
+            let place = Position::new(inst.op, here.at, function, here.block);
             if v.places.get(id).is_some() {
                 v.problem(1, r, format_args!("{id} is defined twice"));
             } else {
@@ -73,16 +73,11 @@ impl Verifier<'_> {
         module.trailing.iter().for_each(|r| go(&mut here, *r));
     }
 
-    /// Checks every use of an id; with `bounds`, against the header's bound, too.
-    pub(super) fn uses(&mut self, cfgs: &[Cfg], bounds: bool) {
+    /// Checks every use of an id.
+    pub(super) fn uses(&mut self, cfgs: &[Cfg]) {
         let mut forward = FxHashSet::default();
-        let bound = self.module.header.bound;
         self.walk(|v, here, r| {
             let inst = v.module.inst(r);
-            let ids = inst.result.into_iter().chain(inst.ty).chain(inst.ids());
-            for id in ids.filter(|id| bounds && id.get() >= bound) {
-                v.problem(1, r, format_args!("{id} is not below the bound {bound} of the header"));
-            }
             if inst.op == Op::TypeForwardPointer {
                 forward.extend(inst.ids());
             }

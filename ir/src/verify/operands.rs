@@ -1,4 +1,4 @@
-//! Checks 9 and 10: instructions against the grammar.
+//! Checks 9 and 10: instructions against the grammar; and ids against the header's bound.
 
 use super::Verifier;
 use crate::decode::{Ending, decode};
@@ -8,6 +8,7 @@ impl Verifier<'_> {
     /// Decodes every instruction again.
     pub(super) fn operands(&mut self) {
         let mut words = Vec::new();
+        let bound = self.module.header.bound;
         for r in self.module.all() {
             let inst = self.module.inst(r);
             if inst.word_count() > usize::from(u16::MAX) {
@@ -16,6 +17,10 @@ impl Verifier<'_> {
             let (has_ty, has_result) = inst.op.has_type_and_result();
             self.presence(r, "result type", has_ty, inst.ty.is_some());
             self.presence(r, "result", has_result, inst.result.is_some());
+            let ids = inst.result.into_iter().chain(inst.ty).chain(inst.ids());
+            for id in ids.filter(|id| id.get() >= bound) {
+                self.problem(1, r, format_args!("{id} is not below the bound {bound} of the header"));
+            }
             words.clear();
             words.extend(inst.operands.iter().map(|o| o.word()));
             let mut wrong = None;

@@ -2,6 +2,7 @@
 
 pub(crate) mod campaign;
 pub(crate) mod figures;
+pub(crate) mod lowering;
 pub(crate) mod mutants;
 pub(crate) mod record;
 pub(crate) mod replay;

@@ -366,9 +366,10 @@ impl Views {
         if self.made.is_empty() {
             return Vec::new();
         }
-        let mut used = IdSet::default();
-        let insts = m.functions.iter().flat_map(Function::insts);
-        insts.for_each(|r| m.inst(r).ids().for_each(|id| _ = used.insert(id)));
+        let (mut made, mut used) = (IdSet::default(), IdSet::default());
+        self.made.iter().for_each(|v| _ = made.insert(v.view));
+        let ids = m.functions.iter().flat_map(Function::insts).flat_map(|r| m.inst(r).ids());
+        ids.filter(|id| made.contains(*id)).for_each(|id| _ = used.insert(id));
         let (kept, dropped): (Vec<BufferView>, Vec<BufferView>) =
             self.made.drain(..).partition(|v| used.contains(v.view));
         let dropped: FxHashSet<Id> = dropped.into_iter().map(|v| v.view).collect();
