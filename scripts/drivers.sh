@@ -9,6 +9,7 @@
 #   drivers.sh gpus                                the names of those GPUs
 #   drivers.sh gpu                                 fetch their drivers (320 MB unpacked)
 #   drivers.sh llvm                                fetch LLVM's SPIR-V compilers as well (for scripts/build-opencl.sh)
+#   drivers.sh neovim                              fetch Neovim (40 MB), with which coopcheck lsp is tested
 #   drivers.sh ocloc                               fetch Intel's offline compiler for its GPUs (Debian sid, 40 MB)
 #   drivers.sh intel                               fetch Intel's OpenCL runtime for CPUs (PyPI, 270 MB)
 #   drivers.sh tool NAME ...                       run glslang, glslc, spirv-val, vulkaninfo ...
@@ -42,6 +43,7 @@ rusticl_packages=(mesa-opencl-icd ocl-icd-libopencl1 libstdc++6 libgcc-s1 libc6)
 llvm_packages=(llvm-22 llvm-spirv-22 libstdc++6 libgcc-s1 libc6)
 # The drivers, and what answers them in the kernel's place, have to be of one version.
 gpu_packages=(mesa-drm-shim mesa-vulkan-drivers libvulkan1 vulkan-tools libstdc++6 libgcc-s1 libc6)
+neovim_packages=(neovim neovim-runtime libgcc-s1 libc6)
 ocloc_packages=(intel-ocloc libigc2 libstdc++6 libgcc-s1 libc6)
 tools=(glslang glslc spirv-val spirv-as spirv-dis spirv-opt spirv-reduce spirv-link vulkaninfo)
 
@@ -247,7 +249,7 @@ folder() { # new|debian12|pocl|rusticl|llvm
   case $1 in
     new) echo "$cache/mesa" ;;
     debian12) echo "$cache/mesa12" ;;
-    pocl | rusticl | llvm | ocloc | intel | gpu) echo "$cache/$1" ;;
+    pocl | rusticl | llvm | ocloc | intel | gpu | neovim) echo "$cache/$1" ;;
     *) die "unknown driver '$1': new or debian12" ;;
   esac
 }
@@ -267,7 +269,7 @@ ready() { # new|debian12|pocl|rusticl|llvm
 # The suites that hold a folder's packages; the first that has them is taken.
 suites_of() { # new|debian12|pocl|rusticl|llvm
   case $1 in
-    new | rusticl | gpu) echo "$suites" ;;
+    new | rusticl | gpu | neovim) echo "$suites" ;;
     debian12) echo bookworm ;;
     # The last with subgroups of 16: Debian's pocl 7 has none.
     pocl) echo trixie ;;
@@ -301,7 +303,7 @@ fetch_one() { # new|debian12|pocl|rusticl|llvm
   esac
   {
     stamp "$which"
-    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers|mesa-opencl-icd|pocl-opencl-icd|ocl-icd-libopencl1|mesa-drm-shim|llvm-22|llvm-spirv-22|intel-ocloc) ' "$final/PACKAGES"
+    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers|mesa-opencl-icd|pocl-opencl-icd|ocl-icd-libopencl1|mesa-drm-shim|llvm-22|llvm-spirv-22|intel-ocloc|neovim) ' "$final/PACKAGES"
   } >"$final/STAMP"
   rm -rf "$work"
 }
@@ -358,6 +360,14 @@ fetch_llvm() {
     write_wrapper llvm "$name-22" "$(folder llvm)/usr/lib/llvm-22/bin/$name"
   done
   write_wrapper llvm llvm-spirv-22 "$(echo "$(folder llvm)"/usr/bin/llvm-spirv-22*)"
+}
+
+# Neovim, whose client of language servers is a test's.
+fetch_neovim() {
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  fetch_one neovim
+  write_wrapper neovim nvim "$(folder neovim)/usr/bin/nvim"
 }
 
 # Intel's offline compiler of kernels for its GPUs.
@@ -465,6 +475,7 @@ write_wrapper() { # new|debian12|pocl|rusticl|llvm NAME PROGRAM
     case $which in
       pocl | rusticl) write_opencl_variables "$root" "$which" "$file" ;;
       gpu) write_gpu_variables "$root" "${name%-run}" "$file" ;;
+      neovim) echo "export VIMRUNTIME='$root/usr/share/nvim/runtime'" ;;
       new | debian12)
         if [ -z "$program" ] || [ "$name" = vulkaninfo ]; then
           write_driver_variables "$root" "$which" "$file"
@@ -631,8 +642,9 @@ case ${1:-fetch} in
   gpus) gpus | awk '{ print $1 }' ;;
   gpu) fetch_gpu ;;
   ocloc) fetch_ocloc ;;
+  neovim) fetch_neovim ;;
   intel) fetch_intel ;;
-  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,intel,gpu,bin} "$cache"/.fetch-* ;;
+  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,neovim,intel,gpu,bin} "$cache"/.fetch-* ;;
   -h | --help | help) usage ;;
   *)
     usage >&2

@@ -38,6 +38,7 @@ fi
 export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
 "$here/drivers.sh"
 "$here/drivers.sh" gpu
+"$here/drivers.sh" neovim
 COOP_CACHE=$(cd "$COOP_CACHE" && pwd)
 # Intel's offline compiler comes from sid and may be broken there for a while: its test says that it is skipped then.
 "$here/drivers.sh" ocloc || echo "test.sh: no ocloc; what Intel's compiler takes is not tested" >&2

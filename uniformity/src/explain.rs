@@ -289,6 +289,20 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
         (reported, chain)
     }
 
+    /// Returns the uniformity of a node, and the chain that says why it is not uniform over a larger scope.
+    pub(super) fn value(&mut self, n: u32) -> (Uniformity, Vec<Step>) {
+        let node = &self.solution.graph.nodes[n as usize];
+        let (uniformity, point) = (node.uniformity, node.point);
+        let mut chain = Vec::new();
+        // The largest scope over which it is not uniform.
+        match uniformity {
+            Uniformity::Workgroup => {}
+            Uniformity::Subgroup => self.value_steps(n, point, Uniformity::Workgroup, &mut chain),
+            Uniformity::Divergent => self.value_steps(n, point, Uniformity::Subgroup, &mut chain),
+        }
+        (uniformity, chain)
+    }
+
     /// Adds the shortest chain from a value that differs to where values begin to differ.
     fn value_steps(&mut self, n: u32, user: u32, scope: Uniformity, chain: &mut Vec<Step>) {
         let mut came: FxHashMap<u32, (u32, Reason)> = FxHashMap::default();

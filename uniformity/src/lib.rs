@@ -64,6 +64,7 @@ use coop_ir::grammar::Op;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{Capability, ExecutionMode, StorageClass};
 use coop_ir::{Id, IdIndex, IdMap, IdSet, Inst, InstRef, Module};
+use explain::Explainer;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -392,6 +393,42 @@ impl<'a> Analyzer<'a> {
 
     /// Analyzes an entry point.
     pub fn analyze(&self, entry: &EntryPoint, options: Options) -> Result<Analysis, Refusal> {
+        self.solved(entry, options, |solution| {
+            let found = match solution.grid.is_single() {
+                true => explain::Findings::default(),
+                false => self.explainer(solution, options).run(),
+            };
+            self.answer(solution, found, options.facts)
+        })
+    }
+
+    /// Returns the largest scope over which a value is uniform where it is defined, as [`Analysis::value`] does, and why it is not
+    /// uniform over more: a chain from what differs to where values begin to differ, empty for a value that is uniform over
+    /// the workgroup.
+    pub fn explain(&self, entry: &EntryPoint, options: Options, id: Id) -> Result<(Uniformity, Vec<Step>), Refusal> {
+        let options = Options { facts: true, ..options };
+        self.solved(entry, options, |solution| {
+            let is_single = solution.grid.is_single();
+            let worst = self.numbers.get(id).filter(|_| !is_single).and_then(|number| solution.worst(number));
+            worst.map_or((Uniformity::Workgroup, Vec::new()), |node| self.explainer(solution, options).value(node))
+        })
+    }
+
+    fn explainer<'s, 'p, 'm>(
+        &'s self,
+        solution: &'s solve::Solution<'p, 'm>,
+        options: Options,
+    ) -> Explainer<'s, 'p, 'm> {
+        Explainer::new(solution, &self.decorations, self.constants, !options.unreached)
+    }
+
+    /// Solves an entry point, and applies a function to the solution.
+    fn solved<R>(
+        &self,
+        entry: &EntryPoint,
+        options: Options,
+        f: impl FnOnce(&solve::Solution<'_, '_>) -> R,
+    ) -> Result<R, Refusal> {
         let function = self.calls.function(entry.function).ok_or(Refusal::NoFunction)?;
         if self.module.functions[function].blocks.is_empty() {
             return Err(Refusal::NoFunction);
@@ -430,11 +467,7 @@ impl<'a> Analyzer<'a> {
         let subgroup_flow = maximal || entry.mode(ExecutionMode::SubgroupUniformControlFlowKHR).is_some();
         let mut solution = solve::Solution::new(&program, values, grid, (maximal, subgroup_flow));
         solution.run();
-        let found = match grid.is_single() {
-            true => explain::Findings::default(),
-            false => explain::Explainer::new(&solution, &self.decorations, self.constants, !options.unreached).run(),
-        };
-        Ok(self.answer(&solution, found, options.facts))
+        Ok(f(&solution))
     }
 
     fn answer(&self, solution: &solve::Solution, found: explain::Findings, facts: bool) -> Analysis {
@@ -455,9 +488,7 @@ impl<'a> Analyzer<'a> {
             for r in f.params.iter().copied().chain(f.blocks.iter().flat_map(|b| b.insts.iter().copied())) {
                 let Some(id) = self.module.inst(r).result else { continue };
                 let Some(slot) = self.numbers.get(id).and_then(|n| instance.slot(n)) else { continue };
-                let nodes = solution.graph.nodes_of(slot);
-                let uniformity =
-                    nodes.iter().map(|n| solution.graph.nodes[solution.graph.find(*n) as usize].uniformity).max();
+                let uniformity = solution.uniformities(slot).map(|(_, uniformity)| uniformity).max();
                 let uniformity = uniformity.unwrap_or(Uniformity::Workgroup);
                 let before = values.get(id).copied().unwrap_or(Uniformity::Workgroup);
                 values.insert(id, uniformity.max(before));

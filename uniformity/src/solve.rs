@@ -203,6 +203,18 @@ impl<'p, 'm> Solution<'p, 'm> {
         }
     }
 
+    /// Returns the nodes of the values in a slot, each with its uniformity.
+    pub(super) fn uniformities(&self, slot: u32) -> impl Iterator<Item = (u32, Uniformity)> + '_ {
+        let standing = self.graph.nodes_of(slot).iter().map(|n| self.graph.find(*n));
+        standing.map(|n| (n, self.graph.nodes[n as usize].uniformity))
+    }
+
+    /// Returns the least uniform node of the value with a number, in any call instance.
+    pub(super) fn worst(&self, number: u32) -> Option<u32> {
+        let slots = self.program.instances.iter().filter_map(|instance| instance.slot(number));
+        slots.flat_map(|slot| self.uniformities(slot)).max_by_key(|(_, uniformity)| *uniformity).map(|(n, _)| n)
+    }
+
     /// Runs until nothing changes.
     pub(super) fn run(&mut self) {
         if self.program.points.is_empty() {

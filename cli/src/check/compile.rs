@@ -73,19 +73,38 @@ static COMPILED: AtomicU32 = AtomicU32::new(0);
 impl Compiler {
     /// Compiles a source file to the bytes of a module, with debug information. The error has what the compiler says.
     pub(super) fn compile(&self, language: Language, path: &Path) -> Result<Vec<u8>, FileError> {
-        let fail = |message: String| FileError { name: io::display_name(path), message };
         // A compiler's own message about this would name no file of the user's.
         io::read_bytes(path)?;
-        let number = COMPILED.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("coopcheck-{}-{number}", std::process::id()));
-        make_private(&folder).map_err(|e| fail(format!("{}: {e}", folder.display())))?;
-        let compiled = self.run(language, path, &folder.join("module.spv"));
-        // What is left is in a folder for such things.
-        let _ = std::fs::remove_dir_all(&folder);
-        compiled.map_err(fail)
+        let compiled = in_folder(|folder| self.run(language, path, None, &folder.join("module.spv")));
+        compiled.and_then(|compiled| compiled).map_err(|message| FileError { name: io::display_name(path), message })
     }
 
-    fn run(&self, language: Language, source: &Path, module: &Path) -> Result<Vec<u8>, String> {
+    /// Compiles text, which is to be that of a source file. The error has what the compiler says, and the name that the file has
+    /// there.
+    pub(super) fn compile_text(
+        &self,
+        language: Language,
+        path: &Path,
+        text: &str,
+    ) -> Result<Compiled, (String, PathBuf)> {
+        let compiled = in_folder(|folder| {
+            let name = folder.join(path.file_name().unwrap_or_default());
+            let written = std::fs::write(&name, text).map_err(|error| format!("{}: {error}", name.display()));
+            // What it includes is beside the file itself.
+            let module = written.and_then(|()| self.run(language, &name, path.parent(), &folder.join("module.spv")));
+            module.map(|module| Compiled { module, name: name.clone() }).map_err(|why| (why, name))
+        });
+        compiled.unwrap_or_else(|why| Err((why, path.to_owned())))
+    }
+
+    /// Runs the compiler; `includes` is a further folder for what the source includes.
+    fn run(
+        &self,
+        language: Language,
+        source: &Path,
+        includes: Option<&Path>,
+        module: &Path,
+    ) -> Result<Vec<u8>, String> {
         let compilers = language.compilers();
         let candidates: Vec<(PathBuf, &[&str])> = match &self.program {
             None => compilers.iter().map(|(name, arguments)| (PathBuf::from(name), *arguments)).collect(),
@@ -98,7 +117,13 @@ impl Compiler {
         };
         for (program, arguments) in &candidates {
             let mut command = Command::new(program);
-            command.args(*arguments).args(&self.arguments).arg("-o").arg(module).arg(source).stdin(Stdio::null());
+            command.args(*arguments).args(&self.arguments);
+            if let Some(folder) = includes {
+                let mut argument = std::ffi::OsString::from("-I");
+                argument.push(folder);
+                command.arg(argument);
+            }
+            command.arg("-o").arg(module).arg(source).stdin(Stdio::null());
             let output = match command.output() {
                 Ok(output) => output,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -113,6 +138,25 @@ impl Compiler {
         let remedy = "name one with --compiler, or give coopcheck the compiled module";
         Err(format!("{language} needs a compiler, and there is no {}: {remedy}", names.join(", no ")))
     }
+}
+
+/// A module that was compiled from text.
+pub(super) struct Compiled {
+    /// Its bytes.
+    pub(super) module: Vec<u8>,
+    /// The name of the source in its debug information.
+    pub(super) name: PathBuf,
+}
+
+/// Does something in a new folder, which is removed then.
+fn in_folder<T>(f: impl FnOnce(&Path) -> T) -> Result<T, String> {
+    let number = COMPILED.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("coopcheck-{}-{number}", std::process::id()));
+    make_private(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let done = f(&folder);
+    // What is left is in a folder for such things.
+    let _ = std::fs::remove_dir_all(&folder);
+    Ok(done)
 }
 
 /// Makes a folder that only this user can enter, and that was not there.

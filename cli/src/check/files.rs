@@ -45,9 +45,9 @@ struct Outcome {
 }
 
 /// One check of one file.
-struct Job {
+pub(super) struct Job {
     path: PathBuf,
-    options: Options,
+    pub(super) options: Options,
     /// The pipeline and the device; empty if there is only one.
     configuration: String,
 }
@@ -82,7 +82,7 @@ impl Task<'_> {
     }
 
     /// Returns each check of each file.
-    fn jobs(&self, files: &[PathBuf]) -> Vec<Job> {
+    pub(super) fn jobs(&self, files: &[PathBuf]) -> Vec<Job> {
         // A device of the command line stands for those of the project.
         let devices = self.options.device.is_none();
         let configurations = |path: &PathBuf| match self.project {
@@ -117,7 +117,8 @@ impl Task<'_> {
         path.map(|path| Baseline::read(path)).transpose()
     }
 
-    fn compiler(&self) -> Compiler {
+    /// Returns the compiler for shaders.
+    pub(super) fn compiler(&self) -> Compiler {
         let of_project = self.project.and_then(|project| project.compiler.clone());
         let mut arguments = self.project.map(|project| project.compiler_arguments.clone()).unwrap_or_default();
         arguments.extend(self.cli.compiler_arguments.iter().cloned());

@@ -8,6 +8,7 @@ pub(crate) mod device;
 mod devices;
 mod files;
 mod group;
+mod lsp;
 mod project;
 mod run;
 mod sarif;
@@ -39,6 +40,7 @@ Examples:
   coopcheck rules                            all rules, one a line
   coopcheck                                  the files of coopcheck.toml, as it says
   coopcheck --watch                          the same, again whenever a file changes
+  coopcheck lsp                              the same in an editor, as one types (docs/editors.md)
 
 A file holds SPIR-V words, of either byte order, SPIR-V assembly text, or a shader: .comp and the other stages of GLSL,
 .hlsl, .slang.
@@ -152,6 +154,8 @@ enum Command {
     },
     /// Tell which devices run modules: as they are, lowered by cooplower, or not at all, and why
     Devices(DevicesArgs),
+    /// Serve an editor: findings as one types, by the Language Server Protocol over standard input and output
+    Lsp,
     /// Write a completion script for a shell
     Completions {
         /// The shell
@@ -214,6 +218,7 @@ pub fn main() -> Status {
             Status::Success
         }
         Some(Command::Devices(args)) => devices::run(args),
+        Some(Command::Lsp) => lsp::serve(&cli),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "coopcheck", &mut script);

@@ -99,7 +99,7 @@ impl SourceCode for Text {
 
 /// A module as text, and where its instructions are in it.
 #[derive(Debug)]
-pub(super) struct Listing {
+pub(crate) struct Listing {
     pub(super) text: Text,
     spans: Spans,
 }
@@ -127,13 +127,13 @@ impl Listing {
     }
 
     /// The text that the module was read from; `None` if that can't be.
-    pub(super) fn written(name: String, text: &str) -> Option<Listing> {
+    pub(crate) fn written(name: String, text: &str) -> Option<Listing> {
         let parsed = text::parse_with_places(text).ok()?;
         Some(Listing { text: Text::new(name, text.to_owned()), spans: Spans::Written(Box::new(parsed)) })
     }
 
     /// The text of a part of an instruction. Where the part can't be told, the whole instruction.
-    pub(super) fn span(&self, at: InstRef, part: Part) -> Option<Range<usize>> {
+    pub(crate) fn span(&self, at: InstRef, part: Part) -> Option<Range<usize>> {
         match &self.spans {
             Spans::Printed(p) => {
                 let part = match part {

@@ -8,7 +8,8 @@ use coop_ir::source::SourceMap;
 use coop_ir::{InstRef, Module};
 use coop_validate::{Finding, Level, Part, Report};
 use in_source::SourceRenderer;
-use listing::{Listing, Text};
+pub(crate) use listing::Listing;
+use listing::Text;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode};
 use std::fmt;
 
