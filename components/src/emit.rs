@@ -1,6 +1,7 @@
 //! Rebuilds functions instruction by instruction, and the integer code that passes share.
 
 use crate::Refusal;
+use crate::pipeline::too_many;
 use coop_ir::builder::{FunctionBuilder, Globals};
 use coop_ir::types::Scalar;
 use coop_ir::{Id, InstRef, Module, Op};
@@ -21,6 +22,7 @@ pub(crate) fn rebuild(
             }
             for r in &block.insts {
                 rewrite(&mut b, *r)?;
+                too_many(b.module)?;
             }
         }
         let blocks = b.blocks();

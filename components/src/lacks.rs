@@ -59,11 +59,6 @@ impl Lacks {
         self.features.has(feature)
     }
 
-    /// Returns true if the device has no arithmetic for a type.
-    pub(crate) fn arithmetic(self, scalar: Scalar) -> bool {
-        arithmetic(scalar).is_some_and(|(feature, _)| self.has(feature))
-    }
-
     /// Returns true if memory of a storage class may not hold a type.
     pub(crate) fn storage(self, class: StorageClass, scalar: Scalar) -> bool {
         storage(class, scalar.width()).is_some_and(|feature| self.has(feature))

@@ -27,7 +27,7 @@ use coop_ir::{InstRef, Module};
 use std::fmt;
 
 pub use lacks::Lacks;
-pub use pipeline::{PASSES, Pass, lower, lower_with};
+pub use pipeline::{Options, PASSES, Pass, lower, lower_with};
 pub use report::{Report, Software};
 
 /// A lowered module.

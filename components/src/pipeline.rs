@@ -8,7 +8,8 @@ use coop_ir::rewrite::{
     remove_capability, remove_extension, remove_unused_globals, sort_globals, spell_out_decoration_groups,
 };
 use coop_ir::spv::Capability;
-use coop_ir::{InstRef, Kind, Module};
+use coop_ir::{InstRef, Kind, Module, binary};
+use std::time::Instant;
 
 /// The context of a pass.
 pub(crate) struct Cx<'a> {
@@ -39,33 +40,92 @@ pub static PASSES: &[Pass] = &[
     Pass { name: "capabilities", summary: "remove the capabilities that nothing needs any more", run: capabilities },
 ];
 
+/// Options of a lowering.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The features that the device lacks.
+    pub lacks: Lacks,
+    /// The most instructions that are made: more are refused.
+    pub most_instructions: usize,
+    /// When to give up. What comes out before that does not depend on it.
+    pub deadline: Option<Instant>,
+}
+
+impl Options {
+    /// The most instructions that are made where nothing else is said: more than drivers compile.
+    pub const MOST_INSTRUCTIONS: usize = 1 << 20;
+
+    /// For a device that lacks some features, with nothing else said.
+    pub fn new(lacks: Lacks) -> Options {
+        Options { lacks, most_instructions: Options::MOST_INSTRUCTIONS, deadline: None }
+    }
+}
+
 /// Lowers a module. One that needs nothing that the device lacks comes back as it is.
-pub fn lower(module: &Module, lacks: Lacks) -> Result<Lowered, Error> {
-    lower_with(module, lacks, &mut |_, _| {})
+pub fn lower(module: &Module, options: &Options) -> Result<Lowered, Error> {
+    lower_with(module, options, &mut |_, _| {})
 }
 
 /// As [`lower`]; `after` sees the module after each pass, with the pass's name.
 pub fn lower_with(
     module: &Module,
-    lacks: Lacks,
+    options: &Options,
     after: &mut dyn FnMut(&'static str, &Module),
 ) -> Result<Lowered, Error> {
+    let lacks = options.lacks;
     let mut report = Report::default();
     if !needs_any(module, lacks) {
         return Ok(Lowered { module: module.clone(), report });
     }
+    well_formed(module)?;
     report.changed = true;
     let mut lowered = module.clone();
+    lowered.set_most(module.arena_len().saturating_add(options.most_instructions));
     let mut cx = Cx { lacks, report: &mut report };
     for pass in PASSES {
-        (pass.run)(&mut lowered, &mut cx).map_err(|refusal| placed(refusal, module, &lowered))?;
+        let done = (pass.run)(&mut lowered, &mut cx).and_then(|()| within_limits(&lowered, options));
+        done.map_err(|refusal| placed(refusal, module, &lowered))?;
         after(pass.name, &lowered);
         coop_ir::verify::verify(&lowered).map_err(|problems| {
             let first = problems.first().map_or_else(String::new, |p| p.to_string());
             Error::Bug { pass: pass.name, message: format!("{} problems, the first: {first}", problems.len()) }
         })?;
     }
+    if lowered.header.bound > binary::MAX_BOUND {
+        let reason = format!("its id bound, {}, leaves no room for more", module.header.bound);
+        let remedy = "number the ids anew: spirv-opt --compact-ids".to_owned();
+        return Err(Refusal { rule: "refused-malformed", at: None, reason, remedy }.into());
+    }
     Ok(Lowered { module: lowered, report })
+}
+
+/// Passes rely on it: values come before their uses, and each instruction is where it belongs.
+fn well_formed(module: &Module) -> Result<(), Refusal> {
+    let Err(problems) = coop_ir::verify::verify(module) else { return Ok(()) };
+    let (at, reason) = problems.first().map_or((None, String::new()), |p| (p.inst, p.to_string()));
+    let remedy = "see what coopcheck says of the module".to_owned();
+    Err(Refusal { rule: "refused-malformed", at, reason, remedy })
+}
+
+/// Refuses to go on where a limit is reached.
+pub(crate) fn within_limits(m: &Module, options: &Options) -> Result<(), Refusal> {
+    too_many(m)?;
+    if options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        let reason = "the time for lowering is over".to_owned();
+        let remedy = "give it more time: in the library, Options::deadline".to_owned();
+        return Err(Refusal { rule: "refused-limit", at: None, reason, remedy });
+    }
+    Ok(())
+}
+
+/// Refuses a module with too many instructions.
+pub(crate) fn too_many(m: &Module) -> Result<(), Refusal> {
+    if !m.is_full() {
+        return Ok(());
+    }
+    let reason = format!("without the types that the device lacks, the module has more than {} instructions", m.most());
+    let remedy = "move fewer numbers at once; in the library, Options::most_instructions".to_owned();
+    Err(Refusal { rule: "refused-limit", at: None, reason, remedy })
 }
 
 /// Returns true if the device lacks a feature that a capability of the module needs.

@@ -43,3 +43,19 @@ pub struct Report {
     /// True if the range of each buffer that is accessed by words has to be a multiple of 4 bytes.
     pub whole_words: bool,
 }
+
+impl Report {
+    /// Returns the types and the memory that became software, in few words: `f16, s8, memory`. `None` if there are none.
+    pub fn summary(&self) -> Option<String> {
+        let mut names: Vec<&str> = Vec::new();
+        for software in &self.software {
+            if let Software::Arithmetic { narrow, .. } = software {
+                names.push(narrow);
+            }
+        }
+        if names.len() < self.software.len() {
+            names.push("memory of narrow types");
+        }
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+}

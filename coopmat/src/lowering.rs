@@ -2,6 +2,7 @@
 
 use crate::fit;
 use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared, Refused, Requirements, Target};
+use coop_components::Lacks;
 use coop_device::subgroup::specialized_for;
 use coop_device::{Feature, Profile, Requirement, capability_requirement, spirv_extension};
 use coop_ir::{InstRef, Module, Op, binary};
@@ -78,7 +79,7 @@ impl Query<'_> {
         };
         #[cfg(not(feature = "rules"))]
         let tolerated = Vec::new();
-        let lowered = match self.lower() {
+        let lowered = match self.lower().and_then(|lowered| self.with_components(lowered)) {
             Ok(lowered) => lowered,
             Err(coop_passes::Error::Refused(refusal)) => return Outcome::Refused(Box::new(self.refusal(&refusal))),
             Err(bug @ coop_passes::Error::Bug { .. }) => return self.not_well_formed(bug.to_string()),
@@ -98,6 +99,21 @@ impl Query<'_> {
         let mut finished = self.finished(lowered, &lacking);
         finished.warnings.extend(tolerated);
         Outcome::Lowered(Box::new(finished))
+    }
+
+    /// Lowers the component types that the device lacks as well. What refuses that is noted: the device does not run the output
+    /// then, and the answer says what it lacks.
+    fn with_components(&self, mut lowered: coop_passes::Lowered) -> Result<coop_passes::Lowered, coop_passes::Error> {
+        let lacks = Lacks::of(self.device.profile());
+        match fit::components(self.module, &self.base, &lowered, lacks) {
+            Ok(Some(done)) => Ok(done),
+            Ok(None) => Ok(lowered),
+            Err(coop_passes::Error::Refused(refusal)) => {
+                lowered.report.not_taken.push(format!("component types as software: {refusal}"));
+                Ok(lowered)
+            }
+            Err(bug) => Err(bug),
+        }
     }
 
     /// Returns the lowering that the options ask for, or the first that is possible.
@@ -252,7 +268,7 @@ impl Query<'_> {
             target: if report.target == "scalar" { Target::Scalar } else { Target::Khr },
             because: lacking.iter().map(Finding::to_string).collect(),
             not_taken: report.not_taken,
-            warnings: report.warnings.iter().map(ToString::to_string).collect(),
+            warnings: report.warnings.iter().map(ToString::to_string).chain(report.software).collect(),
             approximations: report.approximations,
         }
     }

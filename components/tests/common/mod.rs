@@ -48,7 +48,7 @@ pub fn lowered(what: &str, module: &Module, lacks: Lacks) -> Lowered {
 }
 
 pub fn try_lowered(what: &str, module: &Module, lacks: Lacks) -> Result<Lowered, Error> {
-    let lowered = lower(module, lacks)?;
+    let lowered = lower(module, &coop_components::Options::new(lacks))?;
     for c in lowered.module.capabilities() {
         if let coop_device::Requirement::AnyOf(features) = coop_device::capability_requirement(c) {
             assert!(features.iter().any(|f| !lacks.has(*f)), "{what}: the output declares {c}");
