@@ -14,12 +14,14 @@
 //! 4. The output declares no capability for which the device lacks the feature ([`Lacks`]).
 //! 5. [`coop_ir::verify`] holds after each pass.
 
+mod cast;
 mod emit;
 mod half;
 mod integer;
 mod lacks;
 mod narrow;
 mod pipeline;
+mod refusals;
 mod report;
 mod storage;
 
@@ -28,6 +30,7 @@ use std::fmt;
 
 pub use lacks::Lacks;
 pub use pipeline::{Options, PASSES, Pass, lower, lower_with};
+pub use refusals::{REFUSALS, RefusalRule, refusal_rule};
 pub use report::{Report, Software};
 
 /// A lowered module.

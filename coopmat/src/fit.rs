@@ -3,7 +3,7 @@
 use coop_components::Lacks;
 use coop_device::Profile;
 use coop_ir::{InstRef, Module, binary};
-use coop_passes::{Cause, Error, Lowered, Options, Refusal, Target};
+use coop_passes::{Cause, Error, Lowered, Options, Refusal, Target, Warning};
 use coop_validate::{Finding, Level};
 use std::sync::Arc;
 
@@ -97,13 +97,14 @@ pub fn components(
     report.removed_capabilities = had.filter(|c| !declared.contains(c)).collect();
     report.software = done.report.software.iter().map(ToString::to_string).collect();
     if done.report.whole_words {
-        report.software.push(WHOLE_WORDS.to_owned());
+        report.warnings.push(Warning {
+            id: "whole-words",
+            message: "buffers are accessed by words".to_owned(),
+            remedy: "the range of each of them that is bound must be a multiple of 4 bytes".to_owned(),
+        });
     }
     Ok(Some(Lowered { module: done.module, report }))
 }
-
-/// The need of an output that accesses buffers by words.
-const WHOLE_WORDS: &str = "the range of each of these buffers must be a multiple of 4 bytes";
 
 /// Returns a refusal of a lowering's output as one of the module that was lowered.
 fn of_original(refusal: coop_components::Refusal, original: &Module, lowered: &Module) -> Refusal {

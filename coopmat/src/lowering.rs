@@ -268,8 +268,8 @@ impl Query<'_> {
             target: if report.target == "scalar" { Target::Scalar } else { Target::Khr },
             because: lacking.iter().map(Finding::to_string).collect(),
             not_taken: report.not_taken,
-            warnings: report.warnings.iter().map(ToString::to_string).chain(report.software).collect(),
-            approximations: report.approximations,
+            warnings: report.warnings.iter().map(ToString::to_string).collect(),
+            approximations: report.approximations.into_iter().chain(report.software).collect(),
         }
     }
 

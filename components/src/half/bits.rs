@@ -2,7 +2,7 @@
 
 use super::{Half, Helper, is_half, len_of};
 use crate::Refusal;
-use crate::emit::wide;
+use crate::cast::{self, Part};
 use coop_ir::builder::FunctionBuilder;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Op};
@@ -20,27 +20,26 @@ impl Half {
             b.keep(r);
             return Ok(());
         }
-        let Some((other, _)) = other.filter(|(s, _)| to_half || from_half && matches!(s.width(), 16 | 32 | 64)) else {
+        let bits = 16 * len_of(b.module, if to_half { ty } else { from });
+        let Some((other, count)) = other.filter(|(s, count)| s.width() * count == bits) else {
             return Err(self.refuse(r, "a cast between f16 and a type of another kind"));
         };
         self.notes.plain.insert(result);
         if to_half {
-            let halves = halves_of(b, value, from, other);
+            let parts = cast::parts(b, value, other, count);
+            let halves = cast::pieces(b, &parts, 16);
             if self.only_parts(b, result) {
                 self.parts.insert(result, halves);
                 return Ok(());
             }
             let float = b.globals.scalar(b.module, Scalar::Float { width: 32 });
             let values: Vec<Id> = halves.into_iter().map(|h| self.call(b, Helper::FromBits, float, h)).collect();
-            let value = match values.as_slice() {
-                [one] => *one,
-                all => b.ids(Op::CompositeConstruct, ty, all),
-            };
+            let value = cast::composed(b, ty, &values);
             self.replaced.insert(result, value);
             return Ok(());
         }
-        let halves = self.bits_of(b, value, from);
-        let value = from_halves(b, &halves, ty, other);
+        let parts: Vec<Part> = self.bits_of(b, value, from).into_iter().map(|bits| (bits, 16)).collect();
+        let value = cast::value(b, &parts, ty, other, count);
         self.replaced.insert(result, value);
         Ok(())
     }
@@ -89,71 +88,4 @@ impl Half {
             })
             .collect()
     }
-}
-
-/// Emits the halves of words of a value of another type, each in the lower half of a word; upper halves are not zero.
-fn halves_of(b: &mut FunctionBuilder<'_>, value: Id, ty: Id, s: Scalar) -> Vec<Id> {
-    let uint = b.u32_type();
-    let len = len_of(b.module, ty);
-    let words = match s.width() {
-        // Two words each.
-        64 => {
-            let pair = wide(b, uint, 2 * len);
-            let pair = b.ids(Op::Bitcast, pair, &[value]);
-            components(b, pair, uint, 2 * len)
-        }
-        32 => {
-            let same = wide(b, uint, len);
-            let words = if ty == same { value } else { b.ids(Op::Bitcast, same, &[value]) };
-            components(b, words, uint, len)
-        }
-        _ => {
-            let elem = b.globals.scalar(b.module, s);
-            let all = components(b, value, elem, len);
-            return all.into_iter().map(|v| b.ids(Op::UConvert, uint, &[v])).collect();
-        }
-    };
-    let mut out = Vec::new();
-    for word in words {
-        let sixteen = b.u32(16);
-        out.push(word);
-        out.push(b.ids(Op::ShiftRightLogical, uint, &[word, sixteen]));
-    }
-    out
-}
-
-fn components(b: &mut FunctionBuilder<'_>, value: Id, elem: Id, len: u32) -> Vec<Id> {
-    if len == 1 {
-        return vec![value];
-    }
-    (0..len).map(|n| b.op(Op::CompositeExtract, elem, [value.into(), n.into()])).collect()
-}
-
-/// Emits a value of another type, made of bits of 16.
-fn from_halves(b: &mut FunctionBuilder<'_>, halves: &[Id], ty: Id, s: Scalar) -> Id {
-    let uint = b.u32_type();
-    let made = |b: &mut FunctionBuilder<'_>, ty: Id, all: &[Id]| match all {
-        [one] => *one,
-        all => b.ids(Op::CompositeConstruct, ty, all),
-    };
-    if s.width() == 16 {
-        let elem = b.globals.scalar(b.module, s);
-        let op = if matches!(s, Scalar::Int { signed: true, .. }) { Op::SConvert } else { Op::UConvert };
-        let all: Vec<Id> = halves.iter().map(|h| b.ids(op, elem, &[*h])).collect();
-        return made(b, ty, &all);
-    }
-    let words: Vec<Id> = halves
-        .chunks(2)
-        .map(|pair| match pair {
-            [low, high] => {
-                let sixteen = b.u32(16);
-                let high = b.ids(Op::ShiftLeftLogical, uint, &[*high, sixteen]);
-                b.ids(Op::BitwiseOr, uint, &[*low, high])
-            }
-            rest => rest[0],
-        })
-        .collect();
-    let same = wide(b, uint, words.len() as u32);
-    let value = made(b, same, &words);
-    if ty == same { value } else { b.ids(Op::Bitcast, ty, &[value]) }
 }

@@ -211,6 +211,7 @@ impl Differential<'_, '_> {
     ) -> Result<(), Box<Trouble>> {
         validate(module, case).map_err(|m| Trouble::new("coopcheck complains", m))?;
         self.external(module).map_err(|m| Trouble::new("spirv-val complains", m))?;
+        let case = &self.with_whole_words(case);
         let mut session = Session { profile, case, row, first: None, modules: Vec::new() };
         // What a driver does not compile is no reason to leave the other ways out.
         let mut uncompiled = None;
@@ -336,6 +337,19 @@ impl Differential<'_, '_> {
             Some(device) => self.on_opencl(s, &lowered, device, form),
             None => Ok(()),
         }
+    }
+
+    /// Returns the case with buffers of whole words, which scalar code without component types needs.
+    fn with_whole_words(&self, case: &Case) -> Case {
+        let mut case = case.clone();
+        if self.without.is_some() {
+            for buffer in &mut case.buffer {
+                while !buffer.size().is_multiple_of(4) {
+                    buffer.count += 1;
+                }
+            }
+        }
+        case
     }
 
     /// Lowers the component types of scalar code, if that is asked for. What is refused stays as it is.

@@ -223,7 +223,8 @@ impl Campaign {
             None => None,
             Some("some") => Some(Without::Some),
             Some(names) => {
-                let all: Result<Lacks, Failure> = names.split(',').try_fold(Lacks::default(), |all, name| Ok(all.and(feature(name)?)));
+                let all: Result<Lacks, Failure> =
+                    names.split(',').try_fold(Lacks::default(), |all, name| Ok(all.and(feature(name)?)));
                 Some(Without::Given(all?))
             }
         };
