@@ -103,7 +103,7 @@ impl Inputs {
         let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
         let count = self.words.len();
         let mut text = format!("workgroups = [{}, 1, 1]\n", count / 64);
-        let mut file = |name: &str, bytes: Vec<u8>| {
+        let file = |name: &str, bytes: Vec<u8>| {
             let name = format!("{}-{}-{name}", self.name, std::process::id());
             std::fs::write(folder.join(&name), bytes).expect("a file is written");
             name

@@ -2,6 +2,7 @@
 
 use super::Buffer;
 use super::layout::{Layout, Placed};
+use super::number::{as_u32, from_bits, shifted, to_bits};
 use super::place::Place;
 use crate::emit::wide;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate};
@@ -446,7 +447,7 @@ impl Access<'_> {
         if !matches!(s.width(), 8 | 16 | 32 | 64) {
             return Err(format!("{s} is not a number of 8, 16, 32 or 64 bits"));
         }
-        if offset % align != 0 || self.unit % align != 0 {
+        if !offset.is_multiple_of(align) || !self.unit.is_multiple_of(align) {
             return Err(format!("{s} at offset {offset} is not aligned to {align} bytes"));
         }
         Ok(())
@@ -477,7 +478,7 @@ impl Access<'_> {
         let Some(Type::Vector { elem, len }) = Type::of(m, at.ty) else { return None };
         let s = types::scalar(m, elem)?;
         let bytes = s.bytes() * len;
-        let aligned = self.unit == 4 && self.place.constant.wrapping_add(at.offset) % 4 == 0;
+        let aligned = self.unit == 4 && self.place.constant.wrapping_add(at.offset).is_multiple_of(4);
         (s.width() < 32 && aligned && matches!(bytes, 4 | 8)).then_some(bytes / 4)
     }
 
@@ -512,53 +513,6 @@ fn new_type(m: &mut Module, op: Op, operands: Vec<Operand>) -> Id {
     let r = m.add(Inst::new(op, None, Some(id), operands));
     m.globals.push(r);
     id
-}
-
-/// Returns an index as an unsigned number of 32 bits. Indices are signed.
-fn as_u32(b: &mut FunctionBuilder<'_>, index: Id) -> Id {
-    let uint = b.u32_type();
-    let ty = b.module.type_of(index);
-    match ty.and_then(|ty| types::scalar(b.module, ty)) {
-        _ if ty == Some(uint) => index,
-        Some(Scalar::Int { width: 32, .. }) => b.ids(Op::Bitcast, uint, &[index]),
-        _ => b.ids(Op::SConvert, uint, &[index]),
-    }
-}
-
-/// Shifts a word.
-fn shifted(b: &mut FunctionBuilder<'_>, op: Op, word: Id, by: Index) -> Id {
-    if by == Index::Const(0) {
-        return word;
-    }
-    let (ty, by) = (b.u32_type(), b.index(by));
-    b.ids(op, ty, &[word, by])
-}
-
-/// Returns the number whose bits are the lowest of a word.
-fn from_bits(b: &mut FunctionBuilder<'_>, word: Id, ty: Id, s: Scalar) -> Id {
-    match s {
-        Scalar::Int { signed: true, .. } => b.ids(Op::SConvert, ty, &[word]),
-        Scalar::Int { .. } => b.ids(Op::UConvert, ty, &[word]),
-        _ => {
-            let vector = wide(b, ty, 32 / s.width());
-            let all = b.ids(Op::Bitcast, vector, &[word]);
-            b.op(Op::CompositeExtract, ty, [all.into(), 0.into()])
-        }
-    }
-}
-
-/// Returns the bits of a number, with zeros above.
-fn to_bits(b: &mut FunctionBuilder<'_>, value: Id, ty: Id, s: Scalar) -> Id {
-    let uint = b.u32_type();
-    if s.is_int() {
-        return b.ids(Op::UConvert, uint, &[value]);
-    }
-    let vector = wide(b, ty, 32 / s.width());
-    let zero = b.globals.null(b.module, ty);
-    let mut all = vec![zero; (32 / s.width()) as usize];
-    all[0] = value;
-    let all = b.ids(Op::CompositeConstruct, vector, &all);
-    b.ids(Op::Bitcast, uint, &[all])
 }
 
 /// Returns memory operands without the alignment, which is that of a wider type, and whether the access is volatile.

@@ -22,15 +22,18 @@ pub(super) struct Placed {
     /// Bytes from the beginning of what it is a part of.
     pub(super) offset: u32,
     /// Bytes between the columns of the matrices that it has.
-    pub(super) matrix_stride: Option<u32>,
+    pub(super) matrix_stride: MatrixStride,
 }
+
+/// Bytes between the columns of matrices, where there are some.
+type MatrixStride = Option<u32>;
 
 /// Types in memory.
 pub(super) struct Layout {
     pub(super) decorations: Decorations,
     constants: Constants,
     /// The bytes of types that were asked for: structs of structs may have very many parts.
-    bytes: RefCell<FxHashMap<(Id, Option<u32>), Option<u32>>>,
+    bytes: RefCell<FxHashMap<(Id, MatrixStride), Option<u32>>>,
 }
 
 impl Layout {

@@ -16,6 +16,7 @@
 
 mod access;
 mod layout;
+mod number;
 mod place;
 
 use crate::pipeline::Cx;

@@ -12,25 +12,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A device that lacks all that can be done without.
-pub fn everything() -> Lacks {
+pub(crate) fn everything() -> Lacks {
     lacks(&Lacks::FEATURES)
 }
 
-pub fn lacks(features: &[Feature]) -> Lacks {
+pub(crate) fn lacks(features: &[Feature]) -> Lacks {
     let one = |f: &Feature| Lacks::without(*f).unwrap_or_else(|| panic!("{f} can't be done without"));
     features.iter().map(one).fold(Lacks::default(), Lacks::and)
 }
 
-pub fn parse(source: &str) -> Module {
+pub(crate) fn parse(source: &str) -> Module {
     text::parse(source).unwrap_or_else(|e| panic!("{e}"))
 }
 
-pub fn case(source: &str) -> Case {
+pub(crate) fn case(source: &str) -> Case {
     Case::parse(source, Path::new(".")).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Lowers the matrices of a module to scalar code for a case, and bfloat16 with them.
-pub fn scalar(module: &Module, case: &Case, size: u32) -> Result<Module, String> {
+pub(crate) fn scalar(module: &Module, case: &Case, size: u32) -> Result<Module, String> {
     let mut options = Options::new(Target::Scalar);
     options.spec = case.specialization().map_err(|e| e.to_string())?;
     options.spec_defaults = true;
@@ -43,11 +43,11 @@ pub fn scalar(module: &Module, case: &Case, size: u32) -> Result<Module, String>
 }
 
 /// Lowers, and checks what every output has to be.
-pub fn lowered(what: &str, module: &Module, lacks: Lacks) -> Lowered {
+pub(crate) fn lowered(what: &str, module: &Module, lacks: Lacks) -> Lowered {
     try_lowered(what, module, lacks).unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
-pub fn try_lowered(what: &str, module: &Module, lacks: Lacks) -> Result<Lowered, Error> {
+pub(crate) fn try_lowered(what: &str, module: &Module, lacks: Lacks) -> Result<Lowered, Error> {
     let lowered = lower(module, &coop_components::Options::new(lacks))?;
     for c in lowered.module.capabilities() {
         if let coop_device::Requirement::AnyOf(features) = coop_device::capability_requirement(c) {
@@ -59,7 +59,7 @@ pub fn try_lowered(what: &str, module: &Module, lacks: Lacks) -> Result<Lowered,
 }
 
 /// Runs a module in the interpreter; undefined behavior is a failure.
-pub fn interpret(what: &str, module: &Module, case: &Case, size: u32) -> Outcome {
+pub(crate) fn interpret(what: &str, module: &Module, case: &Case, size: u32) -> Outcome {
     let mut interpreter = Interpreted::default();
     interpreter.config.subgroup_size = size;
     let outcome = interpreter.run(&binary::write_words(module), case, &RunOptions::default());
@@ -69,7 +69,7 @@ pub fn interpret(what: &str, module: &Module, case: &Case, size: u32) -> Outcome
 }
 
 /// Asserts that two runs left the same bytes.
-pub fn same(what: &str, one: &Outcome, other: &Outcome) {
+pub(crate) fn same(what: &str, one: &Outcome, other: &Outcome) {
     for ((name, a), (_, b)) in one.buffers.iter().zip(&other.buffers) {
         let first = a.iter().zip(b).position(|(a, b)| a != b);
         assert!(first.is_none() && a.len() == b.len(), "{what}: {name} differs from byte {first:?} on");
@@ -89,7 +89,7 @@ fn spirv_val() -> Option<PathBuf> {
 }
 
 /// Asserts that spirv-val accepts a module, where that is there.
-pub fn valid(what: &str, module: &Module) {
+pub(crate) fn valid(what: &str, module: &Module) {
     let Some(tool) = spirv_val() else { return };
     let mut child = Command::new(tool)
         .args(["--target-env", "vulkan1.3", "--scalar-block-layout", "-"])
