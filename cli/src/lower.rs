@@ -6,15 +6,17 @@ use crate::interp::SemanticsName;
 use crate::io::{self, FileError, Loaded};
 use crate::render::{self, Problem, Renderer};
 use clap::{CommandFactory, Parser, ValueEnum};
-use coop_device::Profile;
+use coop_components::Lacks;
+use coop_device::{Feature, Profile};
 use coop_ir::Module;
 use coop_ir::constant::Specialization;
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
+use coop_ir::nearest::{DidYouMean, nearest};
 use coop_ir::text::{PrintOptions, print};
 use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Target, Vulkan, lower_with};
 use coop_validate::{Finding, Level, Part};
-use coopmat::fit::{Fit, or_scalar};
+use coopmat::fit::{Fit, lacking, or_scalar};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,6 +124,9 @@ struct Cli {
     assume: Vec<AssumeArg>,
     #[command(flatten)]
     profile: ProfileArgs,
+    /// Features that the device lacks, by commas, besides those that its profile lacks: the types that need them become software
+    #[arg(long, value_delimiter = ',', value_name = "FEATURE", value_parser = parse_lack)]
+    without: Vec<Feature>,
     #[command(flatten)]
     spec: SpecArgs,
     /// The entry point to lower for; the others are dropped, with all that only they use
@@ -240,6 +245,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         }
         (lowered, _) => lowered.map(|lowered| Fit { lowered, lacking: Vec::new() }),
     };
+    let fit = fit.and_then(|fit| without_components(cli, &loaded, &options, profile.as_ref(), fit));
     if let Some(dir) = &cli.dump_dir {
         seen.iter().try_for_each(|(name, module)| dump(dir, name, module))?;
     }
@@ -251,6 +257,50 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         }
         Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
     }
+}
+
+/// Lowers the component types that the device lacks as well. If that is refused, and only the profile asks for it, the output
+/// stays as it is, and what the device lacks of it is said.
+fn without_components(
+    cli: &Cli,
+    loaded: &Loaded,
+    options: &Options<'_>,
+    profile: Option<&Arc<Profile>>,
+    mut fit: Fit,
+) -> Result<Fit, Error> {
+    let said = cli.without.iter().filter_map(|f| Lacks::without(*f)).fold(Lacks::default(), Lacks::and);
+    let lacks = profile.map_or(said, |profile| Lacks::of(profile).and(said));
+    match coopmat::fit::components(&loaded.module, options, &fit.lowered, lacks) {
+        Ok(Some(lowered)) => {
+            let size = lowered.report.required_subgroup_size;
+            let lacking = profile.map(|profile| lacking(&lowered.module, options, profile, size)).unwrap_or_default();
+            Ok(Fit { lowered, lacking })
+        }
+        Ok(None) => Ok(fit),
+        Err(Error::Refused(refusal)) if said.is_empty() => {
+            if cli.style.quiet < 2 {
+                io::error(&format!(
+                    "warning: the component types that the device lacks can't become software: {refusal}"
+                ));
+            }
+            fit.lowered.report.not_taken.push(format!("component types as software: {refusal}"));
+            Ok(fit)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A feature that can be done without.
+fn parse_lack(text: &str) -> Result<Feature, String> {
+    let known = || Lacks::FEATURES.iter().map(|f| f.name());
+    let feature = Feature::from_name(text).filter(|f| Lacks::FEATURES.contains(f));
+    feature.ok_or_else(|| {
+        let meant = DidYouMean(nearest(text, known()));
+        format!(
+            "no lowering does without it; those that can be lacking: {}{meant}",
+            known().collect::<Vec<_>>().join(", ")
+        )
+    })
 }
 
 /// Returns the options of the lowering.
@@ -459,6 +509,7 @@ fn say(cli: &Cli, loaded: &Loaded, lowered: &Lowered) {
     if !report.added_capabilities.is_empty() {
         io::error(&format!("    it needs besides: {}", report.added_capabilities.join(", ")));
     }
+    report.software.iter().for_each(|s| io::error(&format!("    {s}")));
     for kernel in &report.kernels {
         let [x, y, z] = kernel.local_size;
         let bytes = kernel.push_constant_bytes;

@@ -240,7 +240,54 @@ fn coopcheck_explains_refusals() {
         assert_eq!(status(&output), 0, "{}: {}", rule.id, stderr(&output));
         assert!(text.starts_with(rule.id) && text.contains(rule.why) && text.contains(rule.remedy), "{text}");
     }
+    for rule in coop_components::REFUSALS {
+        let text = String::from_utf8_lossy(&explain(rule.id).stdout).into_owned();
+        assert!(text.starts_with(rule.id) && text.contains(rule.why) && text.contains(rule.remedy), "{text}");
+    }
     assert_eq!(status(&explain("refused-nothing")), 2);
+}
+
+/// `--without` and profiles that lack component types: what becomes software is said, and the output does not declare it.
+#[test]
+fn component_types_become_software() {
+    let (out, report) = (temporary("software.spv"), temporary("software.json"));
+    let (out_arg, report_arg) = (out.to_string_lossy(), report.to_string_lossy());
+    let input = kernel("gemm_simple.spv");
+    let local = ["--target", "scalar", "--lanes", "local-index", "--spec-defaults", "-o", &out_arg];
+    let without = ["--subgroup-size", "32", "--without", "shaderFloat16,storageBuffer16BitAccess"];
+    let swiftshader = ["--subgroup-size", "4", "--spec", "3=4", "--profile", "google-swiftshader"];
+    for more in [&without[..], &swiftshader[..]] {
+        let args = [&[input.as_str(), "--report", &report_arg], &local[..], more].concat();
+        let output = cooplower(&args);
+        assert_eq!(status(&output), 0, "{}", stderr(&output));
+        assert!(stderr(&output).contains("f16 is computed with f32"), "{}", stderr(&output));
+        assert!(!stderr(&output).contains("does not run"), "{}", stderr(&output));
+        let module = binary::read(&std::fs::read(&out).expect("it was written")).expect("a module");
+        assert!(!module.enables(coop_ir::spv::Capability::Float16));
+        assert!(!module.enables(coop_ir::spv::Capability::StorageBuffer16BitAccess));
+        let report: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&report).expect("it was written")).expect("JSON");
+        assert_eq!(report["software"].as_array().map(Vec::len), Some(3), "{report}");
+        assert_eq!(report["warnings"][0]["id"], "whole-words");
+    }
+    // A module without matrices is lowered as well, and what the device has stays byte for byte.
+    let words = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/components/layouts.spvasm");
+    let words = words.to_string_lossy();
+    let output = cooplower(&[&words, "--without", "shaderInt8", "-o", &out_arg]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert!(stderr(&output).contains("u8 is computed with 32-bit integers"), "{}", stderr(&output));
+    let output = cooplower(&[&out_arg, "--without", "shaderInt8", "-o", &report_arg]);
+    assert_eq!(status(&output), 0, "{}", stderr(&output));
+    assert_eq!(std::fs::read(&out).expect("there"), std::fs::read(&report_arg[..]).expect("there"));
+    // What has no lowering is refused, with the instruction; what no lowering does without is wrong usage.
+    let addresses = kernel("bda.spv");
+    let args = [&[addresses.as_str()], &local[..], &without[..]].concat();
+    let output = cooplower(&args);
+    assert_eq!(status(&output), 3, "{}", stderr(&output));
+    assert!(stderr(&output).contains("refused-component-type") && stderr(&output).contains("help:"));
+    let output = cooplower(&[&input, "--without", "shaderFloat17", "-o", &out_arg]);
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("did you mean 'shaderFloat16'"), "{}", stderr(&output));
 }
 
 /// `scripts/bench.sh` has the figures of a release build: 200 ms and 200 MB. Here it is ten times the processor time, and the memory.

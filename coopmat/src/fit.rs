@@ -1,8 +1,9 @@
-//! Checks that a device runs the output of a lowering.
+//! Checks that a device runs the output of a lowering, and lowers the component types that it lacks.
 
+use coop_components::Lacks;
 use coop_device::Profile;
-use coop_ir::Module;
-use coop_passes::{Cause, Error, Lowered, Options, Refusal, Target};
+use coop_ir::{InstRef, Module, binary};
+use coop_passes::{Cause, Error, Lowered, Options, Refusal, Target, Warning};
 use coop_validate::{Finding, Level};
 use std::sync::Arc;
 
@@ -73,4 +74,54 @@ pub fn or_scalar(
     scalar.report.not_taken.push(format!("{}: {refusal}", report.target));
     let lacking = lacking(&scalar.module, options, device, scalar.report.required_subgroup_size);
     Ok(Fit { lowered: scalar, lacking })
+}
+
+/// Lowers the component types that a device lacks: in the output of a lowering, or in a module without matrices, which a lowering
+/// leaves as it is. `original` is the module that refusals name instructions of. `None` if nothing needs it.
+pub fn components(
+    original: &Module,
+    options: &Options<'_>,
+    lowered: &Lowered,
+    lacks: Lacks,
+) -> Result<Option<Lowered>, Error> {
+    if !lowered.report.skipped_passes.is_empty() || lowered.module.is_kernel() {
+        return Ok(None);
+    }
+    let limits =
+        coop_components::Options { lacks, most_instructions: options.most_instructions, deadline: options.deadline };
+    let done = coop_components::lower(&lowered.module, &limits).map_err(|error| match error {
+        coop_components::Error::Refused(refusal) => Error::from(of_original(*refusal, original, &lowered.module)),
+        coop_components::Error::Bug { pass, message } => Error::Bug { pass, message },
+    })?;
+    if !done.report.changed {
+        return Ok(None);
+    }
+    let mut report = lowered.report.clone();
+    if !report.changed {
+        report.changed = true;
+        report.target = Target::Scalar.to_string();
+        report.size.input = binary::word_count(original) * 4;
+    }
+    report.size.output = binary::word_count(&done.module) * 4;
+    let declared: Vec<String> = done.module.capabilities().map(|c| c.to_string()).collect();
+    report.added_capabilities.retain(|c| declared.contains(c));
+    let had = original.capabilities().map(|c| c.to_string());
+    report.removed_capabilities = had.filter(|c| !declared.contains(c)).collect();
+    report.software = done.report.software.iter().map(ToString::to_string).collect();
+    if done.report.whole_words {
+        report.warnings.push(Warning {
+            id: "whole-words",
+            message: "buffers are accessed by words".to_owned(),
+            remedy: "the range of each of them that is bound must be a multiple of 4 bytes".to_owned(),
+        });
+    }
+    Ok(Some(Lowered { module: done.module, report }))
+}
+
+/// Returns a refusal of a lowering's output as one of the module that was lowered.
+fn of_original(refusal: coop_components::Refusal, original: &Module, lowered: &Module) -> Refusal {
+    let origin = refusal.at.and_then(|at| lowered.inst(at).origin);
+    let same = |r: &InstRef| origin.is_some() && original.inst(*r).origin == origin;
+    let at = original.all().find(same);
+    Refusal { rule: refusal.rule, at, reason: refusal.reason, remedy: refusal.remedy, cause: Cause::Other }
 }

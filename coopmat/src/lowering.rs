@@ -2,6 +2,7 @@
 
 use crate::fit::{self, Fit};
 use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared, Refused, Requirements, Target};
+use coop_components::Lacks;
 use coop_device::subgroup::specialized_for;
 use coop_device::{Feature, Profile, Requirement, capability_requirement, spirv_extension};
 use coop_ir::{InstRef, Module, Op, binary};
@@ -78,7 +79,7 @@ impl Query<'_> {
         };
         #[cfg(not(feature = "rules"))]
         let tolerated = Vec::new();
-        let Fit { lowered, lacking: still } = match self.lower() {
+        let Fit { lowered, lacking: still } = match self.lower().and_then(|fit| self.with_components(fit)) {
             Ok(fit) => fit,
             Err(coop_passes::Error::Refused(refusal)) => return Outcome::Refused(Box::new(self.refusal(&refusal))),
             Err(bug @ coop_passes::Error::Bug { .. }) => return self.not_well_formed(bug.to_string()),
@@ -99,6 +100,25 @@ impl Query<'_> {
         let mut finished = self.finished(lowered, words, &lacking);
         finished.warnings.extend(tolerated);
         Outcome::Lowered(Box::new(finished))
+    }
+
+    /// Lowers the component types that the device lacks as well. What refuses that is noted: the device does not run the output
+    /// then, and the answer says what it lacks.
+    fn with_components(&self, mut fit: Fit) -> Result<Fit, coop_passes::Error> {
+        let lacks = Lacks::of(self.device.profile());
+        match fit::components(self.module, &self.base, &fit.lowered, lacks) {
+            Ok(Some(lowered)) => {
+                let size = lowered.report.required_subgroup_size;
+                let lacking = fit::lacking(&lowered.module, &self.base, self.device.shared(), size);
+                Ok(Fit { lowered, lacking })
+            }
+            Ok(None) => Ok(fit),
+            Err(coop_passes::Error::Refused(refusal)) => {
+                fit.lowered.report.not_taken.push(format!("component types as software: {refusal}"));
+                Ok(fit)
+            }
+            Err(bug) => Err(bug),
+        }
     }
 
     /// Returns the lowering that the options ask for, or the first that is possible.
@@ -253,7 +273,7 @@ impl Query<'_> {
             because: lacking.iter().map(Finding::to_string).collect(),
             not_taken: report.not_taken,
             warnings: report.warnings.iter().map(ToString::to_string).collect(),
-            approximations: report.approximations,
+            approximations: report.approximations.into_iter().chain(report.software).collect(),
         }
     }
 

@@ -223,11 +223,25 @@ fn entry_points_have_to_be_there() {
 
 #[test]
 fn what_no_lowering_mends_is_refused() {
-    let device = without("mesa-lavapipe-debian12", &[Feature::ShaderFloat16]);
-    let refused = refused(kernel("gemm_simple").for_pipeline(&device, &PipelineOptions::default()));
+    let device = without("mesa-lavapipe-debian12", &[Feature::BufferDeviceAddress]);
+    let refused = refused(kernel("bda").for_pipeline(&device, &PipelineOptions::default()));
     assert_eq!(refused.rule, "refused-device");
-    assert!(refused.findings[0].message.contains("Float16"), "{refused}");
-    assert!(refused.to_string().contains("shaderFloat16"), "{refused}");
+    assert!(refused.findings[0].message.contains("PhysicalStorageBufferAddresses"), "{refused}");
+    assert!(refused.to_string().contains("bufferDeviceAddress"), "{refused}");
+}
+
+/// Types that the device lacks become software, but not behind addresses; that is said.
+#[test]
+fn component_types_become_software() {
+    let lacking = [Feature::ShaderFloat16, Feature::StorageBuffer16BitAccess];
+    let device = without("mesa-lavapipe-debian12", &lacking);
+    let found = lowered(kernel("gemm_simple").for_pipeline(&device, &PipelineOptions::default()));
+    assert!(found.approximations.iter().any(|a| a == "f16 is computed with f32"), "{:?}", found.approximations);
+    assert!(found.warnings.iter().any(|w| w.contains("multiple of 4 bytes")), "{:?}", found.warnings);
+    assert!(lacking.iter().all(|f| !found.requirements.features.has(*f)));
+    let refused = refused(kernel("bda").for_pipeline(&device, &PipelineOptions::default()));
+    assert_eq!(refused.rule, "refused-device");
+    assert!(refused.not_taken.iter().any(|n| n.contains("refused-component-type")), "{:?}", refused.not_taken);
 }
 
 #[test]

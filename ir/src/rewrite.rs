@@ -6,8 +6,9 @@
 use crate::builder::add_global;
 use crate::grammar::Op;
 use crate::hash::{FxHashMap, FxHashSet};
-use crate::module::{Id, IdMap, Inst, InstRef, Module, Operand};
+use crate::module::{Id, IdMap, IdSet, Inst, InstRef, Module, Operand};
 use crate::section::Section;
+use crate::spv::{Capability, Decoration};
 use crate::uses::is_note;
 use smallvec::SmallVec;
 
@@ -41,6 +42,91 @@ pub fn remove_globals(m: &mut Module, mut dead: impl FnMut(&Module, InstRef) -> 
         m.globals.retain(|r| !gone.contains(r));
     }
     gone.len()
+}
+
+/// Removes a capability. Returns true if it was there.
+pub fn remove_capability(m: &mut Module, capability: Capability) -> bool {
+    remove_globals(m, |m, r| m.inst(r).op == Op::Capability && m.inst(r).enumerant(0) == Some(capability)) > 0
+}
+
+/// Removes an extension.
+pub fn remove_extension(m: &mut Module, extension: &str) {
+    remove_globals(m, |m, r| {
+        let i = m.inst(r);
+        i.op == Op::Extension && i.string(0).is_some_and(|(s, _)| s == extension)
+    });
+}
+
+/// Removes unused types and constants, with their names and decorations. Any word of an opaque instruction may be an id
+/// below `bound`: if there are such, only what passes made is removed: give 0 where all may go.
+pub fn remove_unused_globals(m: &mut Module, bound: u32) {
+    let first = if m.all().any(|r| m.inst(r).opaque) { bound } else { 0 };
+    // `WorkgroupSize` is a constant with an effect of its own.
+    let built_in: FxHashSet<Id> = m
+        .globals_with(Op::Decorate)
+        .map(|r| m.inst(r))
+        .filter(|i| i.enumerant(1) == Some(Decoration::BuiltIn))
+        .filter_map(|i| i.note_target())
+        .collect();
+    let removable = |m: &Module, r: InstRef| {
+        let i = m.inst(r);
+        if i.result.is_some_and(|id| built_in.contains(&id) || id.get() < first) {
+            return false;
+        }
+        let constant = i.op.is_constant() || i.op == Op::Undef;
+        (constant && !has_spec_id(m, i.result)) || (i.op.is_type() && i.op != Op::TypeForwardPointer)
+    };
+    let mentions = |op: Op| op.is_name() || op.is_literal_decoration();
+    // From the last to the first: the operands of a removed one are removed in the same iteration.
+    let mut used = IdSet::default();
+    let use_all =
+        |used: &mut IdSet, i: &Inst| i.ty.into_iter().chain(i.ids()).fold(false, |new, id| used.insert(id) | new);
+    let others = m.functions.iter().flat_map(|f| f.insts()).chain(m.trailing.iter().copied());
+    others.for_each(|r| _ = use_all(&mut used, m.inst(r)));
+    for r in &m.globals {
+        let i = m.inst(*r);
+        // A forward declaration is removed with its pointer.
+        if !removable(m, *r) && !mentions(i.op) && i.op != Op::TypeForwardPointer {
+            use_all(&mut used, i);
+        }
+    }
+    // To a fixed point: a struct may come before the pointer type that keeps it.
+    let declared: Vec<(Id, InstRef)> =
+        m.globals.iter().rev().filter(|r| removable(m, **r)).filter_map(|r| Some((m.inst(*r).result?, *r))).collect();
+    loop {
+        let mut any = false;
+        for (id, r) in &declared {
+            if used.contains(*id) {
+                any |= use_all(&mut used, m.inst(*r));
+            }
+        }
+        if !any {
+            break;
+        }
+    }
+    let dead: FxHashSet<Id> = m
+        .globals
+        .iter()
+        .filter(|r| removable(m, **r))
+        .filter_map(|r| m.inst(*r).result)
+        .filter(|id| !used.contains(*id))
+        .collect();
+    let gone: FxHashSet<InstRef> = m
+        .globals
+        .iter()
+        .copied()
+        .filter(|r| {
+            let i = m.inst(*r);
+            let about = mentions(i.op) || i.op == Op::TypeForwardPointer;
+            let target = if about { i.id(0) } else { i.result };
+            (removable(m, *r) || about) && target.is_some_and(|id| dead.contains(&id))
+        })
+        .collect();
+    remove_globals(m, |_, r| gone.contains(&r));
+}
+
+fn has_spec_id(m: &Module, id: Option<Id>) -> bool {
+    id.and_then(|id| m.def_inst(id)).is_some_and(|i| i.op.is_spec_literal())
 }
 
 /// Replaces decoration groups by the decorations of each target.

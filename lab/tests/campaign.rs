@@ -60,6 +60,7 @@ fn differential<'a, 'v>(device: Option<&'a VulkanExecutor<'v>>) -> Differential<
         targets: vec![Target::Scalar],
         tile_profile: None,
         validator: None,
+        without: None,
     }
 }
 

@@ -8,11 +8,12 @@ fn root() -> PathBuf {
 
 /// The crates that ask, and how often each takes an operand by its position (`inst.id(2)`, `inst.word(3)`) at most. Views of
 /// `ir/src/views.rs` take their place: the numbers may only fall.
-const POSITIONS: [(&str, usize); 10] = [
+const POSITIONS: [(&str, usize); 11] = [
     ("uniformity", 14),
     ("device", 0),
     ("validate", 75),
     ("passes", 226),
+    ("components", 0),
     ("coopmat", 0),
     ("capi", 0),
     ("layer", 0),
@@ -227,12 +228,13 @@ fn lowerings_share_the_matrix_core_only() {
 
 /// For each crate, the most doc comment lines that begin with "What", "Whether" or "Who", and the most messages with "is no"
 /// or "are no". The numbers may only fall.
-const PROSE: [(&str, usize, usize); 12] = [
+const PROSE: [(&str, usize, usize); 13] = [
     ("ir", 0, 0),
     ("uniformity", 0, 0),
     ("device", 0, 0),
     ("validate", 0, 0),
     ("passes", 0, 0),
+    ("components", 0, 0),
     ("coopmat", 0, 0),
     ("capi", 0, 0),
     ("layer", 0, 0),

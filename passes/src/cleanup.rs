@@ -10,10 +10,11 @@ use crate::{Refusal, Target, capabilities, inline, kernel, local_cse};
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::extensions::{capabilities_of, capability_of_component, extensions_of};
 use coop_ir::hash::FxHashSet;
-use coop_ir::rewrite::remove_globals;
+use coop_ir::rewrite::remove_unused_globals;
+pub(crate) use coop_ir::rewrite::{remove_capability, remove_extension};
 use coop_ir::spv::{AddressingModel, Capability, Decoration, LinkageType, StorageClass};
 use coop_ir::types::Scalar;
-use coop_ir::{Id, IdIndex, IdSet, Inst, InstRef, Module, Op, Operand};
+use coop_ir::{Id, IdIndex, IdSet, InstRef, Module, Op, Operand};
 
 /// The extensions that add to the matrices of SPV_KHR_cooperative_matrix, removed if the output does not need them.
 const BEYOND_KHR: [&str; 4] = [
@@ -37,7 +38,7 @@ const BEYOND_CAPABILITIES: [(Op, Capability); 4] = [
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     unused_functions(m);
     local_cse::run(m);
-    unused_globals(m, cx.bound);
+    remove_unused_globals(m, cx.bound);
     kernel::declare(m);
     kernel::distinct_names(m);
     unused_addresses(m);
@@ -84,23 +85,10 @@ fn needed(m: &mut Module) {
     }
 }
 
-/// Removes a capability. Returns true if it was there.
-pub(crate) fn remove_capability(m: &mut Module, capability: Capability) -> bool {
-    remove_globals(m, |m, r| m.inst(r).op == Op::Capability && m.inst(r).enumerant(0) == Some(capability)) > 0
-}
-
 /// Removes an extension and its capabilities.
 fn remove_with_capabilities(m: &mut Module, extension: &str) {
     capabilities_of(extension).iter().for_each(|c| _ = remove_capability(m, *c));
     remove_extension(m, extension);
-}
-
-/// Removes an extension.
-pub(crate) fn remove_extension(m: &mut Module, extension: &str) {
-    remove_globals(m, |m, r| {
-        let i = m.inst(r);
-        i.op == Op::Extension && i.string(0).is_some_and(|(s, _)| s == extension)
-    });
 }
 
 /// Removes the functions that no entry point calls, unless other modules can.
@@ -155,76 +143,4 @@ fn unused_addresses(m: &mut Module) {
     remove_capability(m, capability);
     remove_extension(m, "SPV_KHR_physical_storage_buffer");
     remove_extension(m, "SPV_EXT_physical_storage_buffer");
-}
-
-/// Removes unused types and constants, with their names and decorations. Any word of an opaque instruction may be an id
-/// below `bound`: if there are such, only what passes made is removed.
-fn unused_globals(m: &mut Module, bound: u32) {
-    let first = if m.all().any(|r| m.inst(r).opaque) { bound } else { 0 };
-    // `WorkgroupSize` is a constant with an effect of its own.
-    let built_in: FxHashSet<Id> = m
-        .globals_with(Op::Decorate)
-        .map(|r| m.inst(r))
-        .filter(|i| i.enumerant(1) == Some(Decoration::BuiltIn))
-        .filter_map(|i| i.note_target())
-        .collect();
-    let removable = |m: &Module, r: InstRef| {
-        let i = m.inst(r);
-        if i.result.is_some_and(|id| built_in.contains(&id) || id.get() < first) {
-            return false;
-        }
-        let constant = i.op.is_constant() || i.op == Op::Undef;
-        (constant && !has_spec_id(m, i.result)) || (i.op.is_type() && i.op != Op::TypeForwardPointer)
-    };
-    let mentions = |op: Op| op.is_name() || op.is_literal_decoration();
-    // From the last to the first: the operands of a removed one are removed in the same iteration.
-    let mut used = IdSet::default();
-    let use_all =
-        |used: &mut IdSet, i: &Inst| i.ty.into_iter().chain(i.ids()).fold(false, |new, id| used.insert(id) | new);
-    let others = m.functions.iter().flat_map(|f| f.insts()).chain(m.trailing.iter().copied());
-    others.for_each(|r| _ = use_all(&mut used, m.inst(r)));
-    for r in &m.globals {
-        let i = m.inst(*r);
-        // A forward declaration is removed with its pointer.
-        if !removable(m, *r) && !mentions(i.op) && i.op != Op::TypeForwardPointer {
-            use_all(&mut used, i);
-        }
-    }
-    // To a fixed point: a struct may come before the pointer type that keeps it.
-    let declared: Vec<(Id, InstRef)> =
-        m.globals.iter().rev().filter(|r| removable(m, **r)).filter_map(|r| Some((m.inst(*r).result?, *r))).collect();
-    loop {
-        let mut any = false;
-        for (id, r) in &declared {
-            if used.contains(*id) {
-                any |= use_all(&mut used, m.inst(*r));
-            }
-        }
-        if !any {
-            break;
-        }
-    }
-    let dead: FxHashSet<Id> = m
-        .globals
-        .iter()
-        .filter(|r| removable(m, **r))
-        .filter_map(|r| m.inst(*r).result)
-        .filter(|id| !used.contains(*id))
-        .collect();
-    let gone: FxHashSet<InstRef> = m
-        .globals
-        .iter()
-        .copied()
-        .filter(|r| {
-            let i = m.inst(*r);
-            let about = mentions(i.op) || i.op == Op::TypeForwardPointer;
-            let target = if about { i.id(0) } else { i.result };
-            (removable(m, *r) || about) && target.is_some_and(|id| dead.contains(&id))
-        })
-        .collect();
-    remove_globals(m, |_, r| gone.contains(&r));
-}
-
-fn has_spec_id(m: &Module, id: Option<Id>) -> bool {
-    id.and_then(|id| m.def_inst(id)).is_some_and(|i| i.op.is_spec_literal())
 }

@@ -214,6 +214,9 @@ pub struct Report {
     pub unknown_spec_ids: Vec<u32>,
     /// The targets that `auto` would have liked better, each with why it is not taken.
     pub not_taken: Vec<String>,
+    /// The types and the memory that became software besides matrices, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub software: Vec<String>,
     /// The matrix types.
     pub matrices: Vec<LoweredMatrix>,
     /// Prefetches of matrices that were dropped.

@@ -11,8 +11,8 @@ pub(super) fn explain(name: &str) -> Status {
     let mut found = rule::search(name);
     let in_a_run = dynamic::search(name);
     if found.is_empty() && in_a_run.is_empty() {
-        if let Some(refusal) = refusal_rule(name) {
-            io::print(&refusal_text(refusal));
+        if let Some(refusal) = refusal_rule(name).copied().or_else(|| of_component_types(name)) {
+            io::print(&refusal_text(&refusal));
             return Status::Success;
         }
         if let Some((_, why)) = ELSEWHERE.iter().find(|(id, _)| *id == name) {
@@ -41,6 +41,12 @@ pub(super) fn explain(name: &str) -> Status {
     let texts: Vec<String> = found.iter().map(|r| text(r)).chain(in_a_run.iter().map(|d| run_text(d))).collect();
     io::print(&texts.join("\n"));
     Status::Success
+}
+
+/// Returns a reason for which component types do not become software.
+fn of_component_types(name: &str) -> Option<RefusalRule> {
+    let rule = coop_components::refusal_rule(name)?;
+    Some(RefusalRule { id: rule.id, summary: rule.summary, why: rule.why, remedy: rule.remedy })
 }
 
 fn text(rule: &Rule) -> String {

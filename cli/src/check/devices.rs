@@ -3,7 +3,9 @@
 use super::{Cli, DevicesArgs, DevicesFormat, device};
 use crate::Status;
 use crate::io::{self, Loaded};
+use coop_components::Lacks;
 use coop_device::{Api, Profile};
+use coop_ir::Module;
 use coop_ir::constant::Specialization;
 use coop_ir::spv::Capability;
 use coop_passes::{Error, PASSES, Target, Vulkan, lower};
@@ -18,7 +20,8 @@ enum Verdict {
     /// The device runs it as it is, where the pipeline requires this subgroup size.
     AsIs { subgroup_size: Option<u32> },
     /// The device runs it when it is lowered; `because` is the reason why not as it is.
-    Lowered { how: How, subgroup_size: Option<u32>, because: String },
+    /// `software` names the component types that become software.
+    Lowered { how: How, subgroup_size: Option<u32>, because: String, software: Option<String> },
     /// The device does not run it.
     No { because: String },
     /// Undecided without the values of these SpecIds.
@@ -172,9 +175,10 @@ fn judge(loaded: &Loaded, profile: &Profile, options: &Options, subgroup_size: O
                 Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
             };
             let required = lowered.report.required_subgroup_size;
-            let after = coop_validate::check_device(&lowered.module, &on(profile, options, required.or(size)));
+            let (module, software) = without_components(lowered.module, profile);
+            let after = coop_validate::check_device(&module, &on(profile, options, required.or(size)));
             let reason = match (first_error(&after), obstacle(&after)) {
-                (None, None) => return Verdict::Lowered { how, subgroup_size: required, because },
+                (None, None) => return Verdict::Lowered { how, subgroup_size: required, because, software },
                 (Some(reason), _) => reason,
                 (None, Some(Verdict::NotJudged { because: reason })) => {
                     not_judged.get_or_insert_with(|| format!("{because}; after {how}: {reason}"));
@@ -200,6 +204,15 @@ fn judge(loaded: &Loaded, profile: &Profile, options: &Options, subgroup_size: O
                 None => because,
             },
         },
+    }
+}
+
+/// Returns a module without the component types that a device lacks, and their names; the module itself if that is refused.
+fn without_components(module: Module, profile: &Profile) -> (Module, Option<String>) {
+    match coop_components::lower(&module, &coop_components::Options::new(Lacks::of(profile))) {
+        Ok(done) => (done.module, done.report.summary()),
+        Err(coop_components::Error::Refused(_)) => (module, None),
+        Err(bug @ coop_components::Error::Bug { .. }) => panic!("{bug}"),
     }
 }
 
@@ -271,9 +284,10 @@ fn words(verdict: &Verdict) -> (String, Option<&str>) {
         Verdict::AsIs { subgroup_size: Some(n) } => {
             (format!("runs as it is, requiring {n} invocations to a subgroup"), None)
         }
-        Verdict::Lowered { how, subgroup_size, because } => {
+        Verdict::Lowered { how, subgroup_size, because, software } => {
             let size = subgroup_size.map_or(String::new(), |n| format!(", with subgroups of {n}"));
-            (format!("runs after `{how}`{size}"), Some(because))
+            let software = software.as_ref().map_or_else(String::new, |s| format!(", with {s} in software"));
+            (format!("runs after `{how}`{size}{software}"), Some(because))
         }
         Verdict::No { because } => ("does not run".into(), Some(because)),
         Verdict::Open { because } => ("can't be said".into(), Some(because)),
@@ -287,16 +301,21 @@ fn objects(file: &str, verdicts: &[(&Profile, Verdict)]) -> Value {
         .map(|(profile, verdict)| {
             let (name, how, size, because) = match verdict {
                 Verdict::AsIs { subgroup_size } => ("as-is", None, *subgroup_size, None),
-                Verdict::Lowered { how, subgroup_size, because } => {
+                Verdict::Lowered { how, subgroup_size, because, .. } => {
                     ("lowered", Some(how), *subgroup_size, Some(because))
                 }
                 Verdict::No { because } => ("no", None, None, Some(because)),
                 Verdict::Open { because } => ("open", None, None, Some(because)),
                 Verdict::NotJudged { because } => ("not-judged", None, None, Some(because)),
             };
+            let software = match verdict {
+                Verdict::Lowered { software, .. } => software.as_ref(),
+                _ => None,
+            };
             json!({
                 "profile": profile.name,
                 "runs": name,
+                "software": software,
                 "target": how.map(|h| h.target.to_string()),
                 "command": how.map(|h| h.to_string()),
                 "required_subgroup_size": size,

@@ -597,6 +597,13 @@ impl Op {
         moves || self.is_null_or_undefined()
     }
 
+    /// Returns true if the instruction takes components out of composites, puts some in, or orders them anew.
+    #[inline]
+    pub fn moves_components(self) -> bool {
+        let vectors = matches!(self, Op::VectorShuffle | Op::VectorExtractDynamic | Op::VectorInsertDynamic);
+        vectors || matches!(self, Op::CompositeExtract | Op::CompositeInsert | Op::Transpose)
+    }
+
     /// Returns true if the result is the operand, a matrix, with another component type or use or with its rows as columns.
     #[inline]
     pub fn rearranges_matrix(self) -> bool {
@@ -656,7 +663,11 @@ mod tests {
             let rest = n.strip_prefix(kind).or_else(|| n.strip_prefix(['S', 'U']).filter(|_| kind == 'I'));
             rest.is_some_and(|r| ["Negate", "Add", "Sub", "Mul", "Div", "Rem", "Mod"].contains(&r))
         }
-        let rows: [Row; 25] = [
+        let rows: [Row; 26] = [
+            ("moves_components", Op::moves_components, |n| {
+                let dynamic = n.starts_with("Vector") && (n.ends_with("Dynamic") || n.ends_with("Shuffle"));
+                dynamic || ["CompositeExtract", "CompositeInsert", "Transpose"].contains(&n)
+            }),
             ("compares_integers", Op::compares_integers, |n| {
                 let rest = n.strip_prefix(['I', 'S', 'U']).unwrap_or_default();
                 ["Equal", "NotEqual"].contains(&rest) || rest.starts_with("LessThan") || rest.starts_with("GreaterThan")

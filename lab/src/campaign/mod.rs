@@ -11,6 +11,7 @@ mod score;
 mod shrink;
 mod tally;
 
+use coop_components::Lacks;
 use coop_ir::spv::Capability;
 use std::borrow::Cow;
 use std::path::Path;
@@ -89,6 +90,31 @@ pub struct Differential<'a, 'v> {
     pub tile_profile: Option<&'a coop_device::Profile>,
     /// Looks at every module as well: spirv-val.
     pub validator: Option<&'a Path>,
+    /// The features of component types that scalar code does without.
+    pub without: Option<Without>,
+}
+
+/// Features of component types that scalar code does without.
+#[derive(Clone, Copy, Debug)]
+pub enum Without {
+    /// These.
+    Given(Lacks),
+    /// Any, others for each module: all of them for one in four.
+    Some,
+}
+
+impl Without {
+    fn lacks(self, salt: u64) -> Lacks {
+        let bits = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let chosen = |n: usize| bits & 3 == 0 || bits >> (n + 2) & 1 == 1;
+        match self {
+            Without::Given(lacks) => lacks,
+            Without::Some => {
+                let features = Lacks::FEATURES.into_iter().enumerate().filter(|(n, _)| chosen(*n));
+                features.filter_map(|(_, f)| Lacks::without(f)).fold(Lacks::default(), Lacks::and)
+            }
+        }
+    }
 }
 
 /// Read once: that takes longer than many a pass.
@@ -185,6 +211,7 @@ impl Differential<'_, '_> {
     ) -> Result<(), Box<Trouble>> {
         validate(module, case).map_err(|m| Trouble::new("coopcheck complains", m))?;
         self.external(module).map_err(|m| Trouble::new("spirv-val complains", m))?;
+        let case = &self.with_whole_words(case);
         let mut session = Session { profile, case, row, first: None, modules: Vec::new() };
         // What a driver does not compile is no reason to leave the other ways out.
         let mut uncompiled = None;
@@ -287,6 +314,7 @@ impl Differential<'_, '_> {
             Err(bug) => return Err(s.fail(&label, "not lowered", bug.to_string())),
         };
         *s.row.lowered.entry(target.to_string()).or_default() += 1;
+        let lowered = self.without_components(s, lowered, target, salt)?;
         s.modules.push((label.clone(), lowered.clone()));
         if let Err(problems) = coop_ir::verify::verify(&lowered) {
             return Err(s.fail(&label, "not well formed", problems[0].to_string()));
@@ -308,6 +336,46 @@ impl Differential<'_, '_> {
         match self.opencl.filter(|_| s.profile.dialect == Dialect::Kernel && target == Target::Scalar) {
             Some(device) => self.on_opencl(s, &lowered, device, form),
             None => Ok(()),
+        }
+    }
+
+    /// Returns the case with buffers of whole words, which scalar code without component types needs.
+    fn with_whole_words(&self, case: &Case) -> Case {
+        let mut case = case.clone();
+        if self.without.is_some() {
+            for buffer in &mut case.buffer {
+                while !buffer.size().is_multiple_of(4) {
+                    buffer.count += 1;
+                }
+            }
+        }
+        case
+    }
+
+    /// Lowers the component types of scalar code, if that is asked for. What is refused stays as it is.
+    fn without_components(
+        &self,
+        s: &mut Session<'_>,
+        lowered: Module,
+        target: Target,
+        salt: u64,
+    ) -> Result<Module, Box<Trouble>> {
+        let Some(without) = self.without.filter(|_| target == Target::Scalar) else { return Ok(lowered) };
+        let lacks = without.lacks(salt);
+        match coop_components::lower(&lowered, &coop_components::Options::new(lacks)) {
+            Ok(done) => {
+                let what = if done.report.changed { "without component types" } else { "no component types lacking" };
+                *s.row.lowered.entry(what.to_owned()).or_default() += 1;
+                Ok(done.module)
+            }
+            Err(coop_components::Error::Refused(r)) => {
+                *s.row.refused.entry(format!("component types: {}", r.reason)).or_default() += 1;
+                Ok(lowered)
+            }
+            Err(bug) => {
+                let features: Vec<&str> = lacks.features().map(|f| f.name()).collect();
+                Err(s.fail("without component types", "not lowered", format!("{}: {bug}", features.join(","))))
+            }
         }
     }
 

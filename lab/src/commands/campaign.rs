@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use coop_components::Lacks;
 use coop_exec::opencl::OpenClExecutor;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, OpenCl, Vulkan};
@@ -19,7 +20,7 @@ use coop_cli::args::{MOST_ENTROPY, MOST_JOBS, MOST_SECONDS, TargetArg, whole};
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::io;
 use coop_lab::campaign::{
-    Differential, Tally, Trouble, entropy, keep, may_end, may_end_lowered, reduce, salt, shrink, try_seed,
+    Differential, Tally, Trouble, Without, entropy, keep, may_end, may_end_lowered, reduce, salt, shrink, try_seed,
 };
 
 /// The exit status of a process whose device did not answer in time.
@@ -87,6 +88,9 @@ pub(crate) struct Campaign {
     /// The built-in profile whose tile shapes the lowering targets; by default that of the device, or of lavapipe
     #[arg(long, value_name = "NAME")]
     tile_profile: Option<String>,
+    /// Features of component types that scalar code does without, by commas; any, others for each module: some
+    #[arg(long, value_name = "FEATURES|some")]
+    without: Option<String>,
     /// The limits that modules keep to
     #[arg(long, value_enum, default_value = "auto")]
     limits: LimitsArg,
@@ -146,6 +150,7 @@ struct Settings {
     targets: Vec<coop_passes::Target>,
     limits: Option<Limits>,
     tile_profile: Option<coop_device::Profile>,
+    without: Option<Without>,
 }
 
 impl Campaign {
@@ -210,7 +215,20 @@ impl Campaign {
         };
         let profile = |name: &String| coop_device::Profile::builtin(name).ok_or_else(|| unknown("profile", name));
         let tile_profile = self.tile_profile.as_ref().map(profile).transpose()?;
-        Ok(Settings { dialects, targets, limits, tile_profile })
+        let feature = |name: &str| {
+            let lacks = coop_device::Feature::from_name(name).and_then(Lacks::without);
+            lacks.ok_or_else(|| unknown("feature of component types", name))
+        };
+        let without = match self.without.as_deref() {
+            None => None,
+            Some("some") => Some(Without::Some),
+            Some(names) => {
+                let all: Result<Lacks, Failure> =
+                    names.split(',').try_fold(Lacks::default(), |all, name| Ok(all.and(feature(name)?)));
+                Some(Without::Given(all?))
+            }
+        };
+        Ok(Settings { dialects, targets, limits, tile_profile, without })
     }
 
     /// One module in every way, without more ado.
@@ -265,6 +283,7 @@ impl Campaign {
             targets: settings.targets.clone(),
             tile_profile: settings.tile_profile.as_ref(),
             validator: self.spirv_val.as_deref(),
+            without: settings.without,
         }
     }
 
@@ -486,6 +505,9 @@ impl Campaign {
             self.on.iter().filter_map(|w| Some(w.to_possible_value()?.get_name().to_owned())).collect();
         command.args(["--on", &on.join(","), "--target", &targets.join(",")]);
         command.args(["--placements", &self.placements.to_string()]);
+        if let Some(features) = &self.without {
+            command.args(["--without", features]);
+        }
         if let Some(program) = &self.spirv_val {
             command.arg("--spirv-val").arg(program);
         }

@@ -1,0 +1,100 @@
+//! The features of component types that a device lacks.
+
+use coop_device::{Api, Feature, Features, Profile};
+use coop_ir::Module;
+use coop_ir::spv::{Capability, StorageClass};
+use coop_ir::types::Scalar;
+
+/// The features of component types that a device lacks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lacks {
+    features: Features,
+}
+
+impl Lacks {
+    /// The features that the passes of this crate do without.
+    pub const FEATURES: [Feature; 11] = [
+        Feature::ShaderFloat16,
+        Feature::ShaderInt16,
+        Feature::ShaderInt8,
+        Feature::StorageBuffer16BitAccess,
+        Feature::UniformAndStorageBuffer16BitAccess,
+        Feature::StoragePushConstant16,
+        Feature::WorkgroupMemoryExplicitLayout16BitAccess,
+        Feature::StorageBuffer8BitAccess,
+        Feature::UniformAndStorageBuffer8BitAccess,
+        Feature::StoragePushConstant8,
+        Feature::WorkgroupMemoryExplicitLayout8BitAccess,
+    ];
+
+    /// Returns the features of [`Lacks::FEATURES`] that a device lacks; none for a device that is not programmed by Vulkan.
+    pub fn of(profile: &Profile) -> Lacks {
+        let lacks = |f: &Feature| profile.api == Api::Vulkan && !profile.has(*f);
+        Lacks { features: Lacks::FEATURES.into_iter().filter(lacks).collect() }
+    }
+
+    /// Returns the lack of a feature; `None` if no pass does without it.
+    pub fn without(feature: Feature) -> Option<Lacks> {
+        Lacks::FEATURES.contains(&feature).then(|| Lacks { features: [feature].into_iter().collect() })
+    }
+
+    /// Returns what one or the other lacks.
+    #[must_use]
+    pub fn and(self, other: Lacks) -> Lacks {
+        Lacks { features: self.features.iter().chain(other.features.iter()).collect() }
+    }
+
+    /// Returns true if nothing is lacking.
+    pub fn is_empty(self) -> bool {
+        self.features == Features::NONE
+    }
+
+    /// Returns the lacking features.
+    pub fn features(self) -> impl Iterator<Item = Feature> {
+        self.features.iter()
+    }
+
+    /// Returns true if a feature is lacking.
+    pub fn has(self, feature: Feature) -> bool {
+        self.features.has(feature)
+    }
+
+    /// Returns true if memory of a storage class may not hold a type.
+    pub(crate) fn storage(self, class: StorageClass, scalar: Scalar) -> bool {
+        storage(class, scalar.width()).is_some_and(|feature| self.has(feature))
+    }
+
+    /// Returns true if a type has to be held by a wider one in a module: the device has no arithmetic for it, and the module
+    /// computes with it, or will when it takes values out of words.
+    pub(crate) fn in_software(self, m: &Module, scalar: Scalar) -> bool {
+        let Some((feature, capability)) = arithmetic(scalar) else { return false };
+        let classes =
+            [StorageClass::StorageBuffer, StorageClass::Uniform, StorageClass::PushConstant, StorageClass::Workgroup];
+        self.has(feature) && (m.enables(capability) || classes.iter().any(|c| self.storage(*c, scalar)))
+    }
+}
+
+/// The feature and the capability for arithmetic with a type.
+fn arithmetic(scalar: Scalar) -> Option<(Feature, Capability)> {
+    Some(match scalar {
+        Scalar::Float { width: 16 } => (Feature::ShaderFloat16, Capability::Float16),
+        Scalar::Int { width: 16, .. } => (Feature::ShaderInt16, Capability::Int16),
+        Scalar::Int { width: 8, .. } => (Feature::ShaderInt8, Capability::Int8),
+        _ => return None,
+    })
+}
+
+/// The feature for memory of a storage class that holds numbers of a width.
+fn storage(class: StorageClass, width: u32) -> Option<Feature> {
+    Some(match (class, width) {
+        (StorageClass::StorageBuffer | StorageClass::PhysicalStorageBuffer, 16) => Feature::StorageBuffer16BitAccess,
+        (StorageClass::StorageBuffer | StorageClass::PhysicalStorageBuffer, 8) => Feature::StorageBuffer8BitAccess,
+        (StorageClass::Uniform, 16) => Feature::UniformAndStorageBuffer16BitAccess,
+        (StorageClass::Uniform, 8) => Feature::UniformAndStorageBuffer8BitAccess,
+        (StorageClass::PushConstant, 16) => Feature::StoragePushConstant16,
+        (StorageClass::PushConstant, 8) => Feature::StoragePushConstant8,
+        (StorageClass::Workgroup, 16) => Feature::WorkgroupMemoryExplicitLayout16BitAccess,
+        (StorageClass::Workgroup, 8) => Feature::WorkgroupMemoryExplicitLayout8BitAccess,
+        _ => return None,
+    })
+}

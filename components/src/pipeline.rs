@@ -1,0 +1,197 @@
+//! The passes in order, and the loop that runs them.
+
+use crate::{Error, Lacks, Lowered, Refusal, Report, half, integer, storage};
+use coop_device::{Requirement, capability_requirement};
+use coop_ir::builder::require_capability;
+use coop_ir::grammar::implied_capabilities;
+use coop_ir::rewrite::{
+    remove_capability, remove_extension, remove_unused_globals, sort_globals, spell_out_decoration_groups,
+};
+use coop_ir::spv::Capability;
+use coop_ir::{InstRef, Kind, Module, binary};
+use std::time::Instant;
+
+/// The context of a pass.
+pub(crate) struct Cx<'a> {
+    pub(crate) lacks: Lacks,
+    pub(crate) report: &'a mut Report,
+}
+
+/// A pass: module in, module out.
+pub struct Pass {
+    /// Its name.
+    pub name: &'static str,
+    /// A summary in a line.
+    pub summary: &'static str,
+    run: fn(&mut Module, &mut Cx<'_>) -> Result<(), Refusal>,
+}
+
+/// Every pass, in the order in which they run.
+pub static PASSES: &[Pass] = &[
+    Pass { name: "groups", summary: "replace decoration groups by decorations", run: groups },
+    Pass { name: "matrices", summary: "refuse matrices, which are lowered before", run: matrices },
+    Pass { name: "storage", summary: "access memory of narrow types by words of 32 bits", run: storage::run },
+    Pass { name: "half", summary: "compute with f32 instead of f16, and round to f16", run: half::run },
+    Pass {
+        name: "integer",
+        summary: "compute with 32-bit integers instead of 8- and 16-bit ones, and wrap",
+        run: integer::run,
+    },
+    Pass { name: "capabilities", summary: "remove the capabilities that nothing needs any more", run: capabilities },
+];
+
+/// Options of a lowering.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The features that the device lacks.
+    pub lacks: Lacks,
+    /// The most instructions that are made: more are refused.
+    pub most_instructions: usize,
+    /// When to give up. What comes out before that does not depend on it.
+    pub deadline: Option<Instant>,
+}
+
+impl Options {
+    /// The most instructions that are made where nothing else is said: more than drivers compile.
+    pub const MOST_INSTRUCTIONS: usize = 1 << 20;
+
+    /// For a device that lacks some features, with nothing else said.
+    pub fn new(lacks: Lacks) -> Options {
+        Options { lacks, most_instructions: Options::MOST_INSTRUCTIONS, deadline: None }
+    }
+}
+
+/// Lowers a module. One that needs nothing that the device lacks comes back as it is.
+pub fn lower(module: &Module, options: &Options) -> Result<Lowered, Error> {
+    lower_with(module, options, &mut |_, _| {})
+}
+
+/// As [`lower`]; `after` sees the module after each pass, with the pass's name.
+pub fn lower_with(
+    module: &Module,
+    options: &Options,
+    after: &mut dyn FnMut(&'static str, &Module),
+) -> Result<Lowered, Error> {
+    let lacks = options.lacks;
+    let mut report = Report::default();
+    if !needs_any(module, lacks) {
+        return Ok(Lowered { module: module.clone(), report });
+    }
+    well_formed(module)?;
+    report.changed = true;
+    let mut lowered = module.clone();
+    lowered.set_most(module.arena_len().saturating_add(options.most_instructions));
+    let mut cx = Cx { lacks, report: &mut report };
+    for pass in PASSES {
+        let done = (pass.run)(&mut lowered, &mut cx).and_then(|()| within_limits(&lowered, options));
+        done.map_err(|refusal| placed(refusal, module, &lowered))?;
+        after(pass.name, &lowered);
+        coop_ir::verify::verify(&lowered).map_err(|problems| {
+            let first = problems.first().map_or_else(String::new, |p| p.to_string());
+            Error::Bug { pass: pass.name, message: format!("{} problems, the first: {first}", problems.len()) }
+        })?;
+    }
+    if lowered.header.bound > binary::MAX_BOUND {
+        let reason = format!("its id bound, {}, leaves no room for more", module.header.bound);
+        let remedy = "number the ids anew: spirv-opt --compact-ids".to_owned();
+        return Err(Refusal { rule: "refused-malformed", at: None, reason, remedy }.into());
+    }
+    Ok(Lowered { module: lowered, report })
+}
+
+/// Passes rely on it: values come before their uses, and each instruction is where it belongs.
+fn well_formed(module: &Module) -> Result<(), Refusal> {
+    let Err(problems) = coop_ir::verify::verify(module) else { return Ok(()) };
+    let (at, reason) = problems.first().map_or((None, String::new()), |p| (p.inst, p.to_string()));
+    let remedy = "see what coopcheck says of the module".to_owned();
+    Err(Refusal { rule: "refused-malformed", at, reason, remedy })
+}
+
+/// Refuses to go on where a limit is reached.
+pub(crate) fn within_limits(m: &Module, options: &Options) -> Result<(), Refusal> {
+    too_many(m)?;
+    if options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        let reason = "the time for lowering is over".to_owned();
+        let remedy = "give it more time: in the library, Options::deadline".to_owned();
+        return Err(Refusal { rule: "refused-limit", at: None, reason, remedy });
+    }
+    Ok(())
+}
+
+/// Refuses a module with too many instructions.
+pub(crate) fn too_many(m: &Module) -> Result<(), Refusal> {
+    if !m.is_full() {
+        return Ok(());
+    }
+    let reason = format!("without the types that the device lacks, the module has more than {} instructions", m.most());
+    let remedy = "move fewer numbers at once; in the library, Options::most_instructions".to_owned();
+    Err(Refusal { rule: "refused-limit", at: None, reason, remedy })
+}
+
+/// Returns true if the device lacks a feature that a capability of the module needs.
+fn needs_any(m: &Module, lacks: Lacks) -> bool {
+    m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
+}
+
+/// Returns true if the device lacks the features that enable a capability.
+fn is_lacking(capability: Capability, lacks: Lacks) -> bool {
+    match capability_requirement(capability) {
+        Requirement::AnyOf(features) => features.iter().all(|f| lacks.has(*f)),
+        _ => false,
+    }
+}
+
+/// Returns the refusal with an instruction of the input: if a pass made the one that it names, the one with that origin.
+fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
+    let read = |r: InstRef| {
+        if r.index() < original.arena_len() {
+            return Some(r);
+        }
+        let origin = module.inst(r).origin?;
+        original.all().find(|o| original.inst(*o).origin == Some(origin))
+    };
+    Refusal { at: refusal.at.and_then(read), ..refusal }
+}
+
+fn groups(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
+    if let Some(r) = m.all().find(|r| m.inst(*r).opaque) {
+        let why = format!("{} has operands beyond the grammar, which may be of any type", m.inst(r).op);
+        return Err(Refusal::new(r, why, "leave the extension out that it is of"));
+    }
+    spell_out_decoration_groups(m);
+    Ok(())
+}
+
+fn matrices(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
+    let is_matrix = |r: &InstRef| m.inst(*r).op.is_type() && m.inst(*r).op.is_matrix_op();
+    match m.globals.iter().copied().find(is_matrix) {
+        Some(r) => Err(Refusal::new(
+            r,
+            "the component types of cooperative matrices and vectors are the device's own",
+            "lower the matrices to scalar code first: cooplower --target scalar",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Removes the capabilities whose features are lacking, and declares those that they implied and the device has.
+fn capabilities(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+    let lacking: Vec<Capability> = m.capabilities().filter(|c| is_lacking(*c, cx.lacks)).collect();
+    let extensions = |c: Capability| Kind::Capability.enumerant(c.0).map_or(&[][..], |e| e.extensions);
+    for c in lacking {
+        remove_capability(m, c);
+        for extension in extensions(c) {
+            if !m.capabilities().any(|c| extensions(c).contains(extension)) {
+                remove_extension(m, extension);
+            }
+        }
+        for implied in implied_capabilities(c).into_iter().filter(|c| !is_lacking(*c, cx.lacks)) {
+            if !m.enables(implied) {
+                require_capability(m, implied);
+            }
+        }
+    }
+    remove_unused_globals(m, 0);
+    sort_globals(m);
+    Ok(())
+}

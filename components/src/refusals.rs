@@ -1,0 +1,30 @@
+//! The reasons for which component types do not become software, by id, for `coopcheck explain`.
+
+/// A reason for which a module is not lowered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RefusalRule {
+    /// The id.
+    pub id: &'static str,
+    /// The refused construct, in a line.
+    pub summary: &'static str,
+    /// The explanation.
+    pub why: &'static str,
+    /// The remedy.
+    pub remedy: &'static str,
+}
+
+/// All reasons that are this crate's own, by id. `components/tests/refusals.rs` has modules for them.
+pub static REFUSALS: &[RefusalRule] = &[RefusalRule {
+    id: "refused-component-type",
+    summary: "a use of f16, of small integers or of memory of them that has no lowering for a device without the feature",
+    why: "On a device without a component type, its numbers are held by wider ones, and memory of them is accessed by \
+          words of 32 bits. That takes access chains from variables of known layout: pointers that are passed, chosen or \
+          stored, device addresses, row-major matrices, atomic operations on narrow numbers, specialization constants of \
+          narrow types, and rounding modes other than to nearest even have no such lowering; see docs/component-types.md.",
+    remedy: "Do what the message says, or lower for a device that has the feature it names.",
+}];
+
+/// Returns the reason with an id.
+pub fn refusal_rule(id: &str) -> Option<&'static RefusalRule> {
+    REFUSALS.iter().find(|r| r.id == id)
+}

@@ -1,0 +1,61 @@
+//! The record of a lowering.
+
+use std::fmt;
+
+/// A type or memory that became software.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Software {
+    /// A buffer, push constants or shared memory is accessed by words of 32 bits.
+    Words {
+        /// The storage class, the name and the binding of the variable, in words.
+        variable: String,
+        /// True if parts of words are written, which takes atomic operations.
+        atomics: bool,
+    },
+    /// Arithmetic with a type.
+    Arithmetic {
+        /// The type: `f16`.
+        narrow: String,
+        /// The type that holds its values: `f32`.
+        wide: String,
+    },
+}
+
+impl fmt::Display for Software {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Software::Words { variable, atomics } => {
+                let how = if *atomics { "; parts of words are written by atomic operations" } else { "" };
+                write!(f, "{variable} is accessed by words of 32 bits{how}")
+            }
+            Software::Arithmetic { narrow, wide } => write!(f, "{narrow} is computed with {wide}"),
+        }
+    }
+}
+
+/// The record of a lowering.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// True if the module was changed.
+    pub changed: bool,
+    /// The types and memory that became software.
+    pub software: Vec<Software>,
+    /// True if the range of each buffer that is accessed by words has to be a multiple of 4 bytes.
+    pub whole_words: bool,
+}
+
+impl Report {
+    /// Returns the types and the memory that became software, in few words: `f16, s8, memory`. `None` if there are none.
+    pub fn summary(&self) -> Option<String> {
+        let mut names: Vec<&str> = Vec::new();
+        for software in &self.software {
+            if let Software::Arithmetic { narrow, .. } = software {
+                names.push(narrow);
+            }
+        }
+        if names.len() < self.software.len() {
+            names.push("memory of narrow types");
+        }
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+}

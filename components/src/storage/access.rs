@@ -1,0 +1,532 @@
+//! The code that takes numbers out of words and puts them into words.
+
+use super::Buffer;
+use super::layout::{Layout, Placed};
+use super::number::{as_u32, from_bits, shifted, to_bits};
+use super::place::Place;
+use crate::emit::wide;
+use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate};
+use coop_ir::hash::FxHashMap;
+use coop_ir::spv::{Decoration, MemoryAccess, MemorySemantics, Scope, StorageClass};
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::views::MemoryOperands;
+use coop_ir::{Id, Inst, Module, Op, Operand};
+
+/// The type of a block of words: class, bytes of an element, number of elements, `BufferBlock`.
+type Shape = (StorageClass, u32, Option<u32>, bool);
+
+/// Emits accesses of words.
+pub(super) struct Words {
+    /// True with the Vulkan memory model.
+    vulkan: bool,
+    uint: Id,
+    types: FxHashMap<Shape, Id>,
+}
+
+/// One access: its place, how it is executed, and what of it is known already.
+struct Access<'a> {
+    buffer: &'a Buffer,
+    place: &'a Place,
+    /// The memory operands of its loads and stores.
+    memory: Vec<Operand>,
+    volatile: bool,
+    /// The largest power of two, up to 4, that divides the bytes that each index counts.
+    unit: u32,
+    /// The sum of the indices in units of so many bytes.
+    sums: FxHashMap<u32, Index>,
+    /// Words that were read, by the known part of their offset.
+    read: FxHashMap<u32, Id>,
+}
+
+/// The place of a number: the word, and the number's lowest bit in it.
+#[derive(Clone, Copy)]
+struct Spot {
+    word: Index,
+    shift: Index,
+}
+
+impl Words {
+    pub(super) fn new(m: &mut Module, g: &mut Globals, vulkan: bool) -> Words {
+        Words { vulkan, uint: g.uint(m, 32), types: FxHashMap::default() }
+    }
+
+    /// Returns the type of a variable of words.
+    pub(super) fn variable_type(&mut self, m: &mut Module, g: &mut Globals, buffer: &Buffer) -> Id {
+        let mut ty = self.block_type(m, g, buffer);
+        if let Some(array) = buffer.descriptors {
+            let operands = match Type::of(m, array) {
+                Some(Type::Array { len, .. }) => vec![ty.into(), len.into()],
+                _ => vec![ty.into()],
+            };
+            let op = m.def_inst(array).map_or(Op::TypeRuntimeArray, |i| i.op);
+            ty = new_type(m, op, operands);
+        }
+        g.pointer(m, buffer.class, ty)
+    }
+
+    fn block_type(&mut self, m: &mut Module, g: &mut Globals, buffer: &Buffer) -> Id {
+        let shape = (buffer.class, buffer.words, buffer.len, buffer.buffer_block);
+        if let Some(ty) = self.types.get(&shape) {
+            return *ty;
+        }
+        let elem = if buffer.words == 1 { self.uint } else { g.vector(m, self.uint, buffer.words) };
+        let array = match buffer.len {
+            None => new_type(m, Op::TypeRuntimeArray, vec![elem.into()]),
+            Some(len) => {
+                let len = g.u32(m, len);
+                new_type(m, Op::TypeArray, vec![elem.into(), len.into()])
+            }
+        };
+        decorate(m, array, Decoration::ArrayStride, &[4 * buffer.words]);
+        let block = new_type(m, Op::TypeStruct, vec![array.into()]);
+        decorate(m, block, if buffer.buffer_block { Decoration::BufferBlock } else { Decoration::Block }, &[]);
+        let offset = [Operand::Id(block), 0.into(), Decoration::Offset.into(), 0.into()];
+        add_global(m, Inst::new(Op::MemberDecorate, None, None, offset));
+        self.types.insert(shape, block);
+        block
+    }
+
+    fn access<'a>(
+        &self,
+        buffers: &'a FxHashMap<Id, Buffer>,
+        place: &'a Place,
+        memory: Vec<Operand>,
+    ) -> Result<Access<'a>, String> {
+        let buffer = buffers.get(&place.variable).ok_or("a variable is not known")?;
+        if !place.is_in_block() {
+            return Err("an array of blocks is accessed as a whole".to_owned());
+        }
+        let unit = place.terms.iter().map(|t| 1 << t.1.trailing_zeros().min(2)).min().unwrap_or(4);
+        let (memory, volatile) = without_alignment(memory)?;
+        let (sums, read) = (FxHashMap::default(), FxHashMap::default());
+        Ok(Access { buffer, place, memory, volatile, unit, sums, read })
+    }
+
+    /// Loads the value at a place.
+    pub(super) fn load(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        layout: &Layout,
+        buffers: &FxHashMap<Id, Buffer>,
+        place: &Place,
+        memory: Vec<Operand>,
+    ) -> Result<Id, String> {
+        let mut access = self.access(buffers, place, memory)?;
+        self.load_part(b, layout, &mut access, place.at, &mut 0)
+    }
+
+    fn load_part(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        layout: &Layout,
+        access: &mut Access<'_>,
+        at: Placed,
+        count: &mut usize,
+    ) -> Result<Id, String> {
+        if let Some(s) = types::scalar(b.module, at.ty) {
+            counted(count)?;
+            return self.load_number(b, access, at, s);
+        }
+        if let Some(value) = self.load_vector(b, access, at)? {
+            return Ok(value);
+        }
+        let mut parts = Vec::new();
+        for part in layout.parts(b.module, at)? {
+            parts.push(self.load_part(b, layout, access, part, count)?);
+        }
+        Ok(b.ids(Op::CompositeConstruct, at.ty, &parts))
+    }
+
+    fn load_number(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        access: &mut Access<'_>,
+        at: Placed,
+        s: Scalar,
+    ) -> Result<Id, String> {
+        let spot = access.spot(b, at.offset, s)?;
+        match s.width() {
+            64 => {
+                let high = b.add(spot.word, Index::Const(1));
+                let words = [spot.word, high].map(|w| self.read(b, access, w, true));
+                let pair = wide(b, self.uint, 2);
+                let pair = b.ids(Op::CompositeConstruct, pair, &words);
+                Ok(b.ids(Op::Bitcast, at.ty, &[pair]))
+            }
+            32 => {
+                let word = self.read(b, access, spot.word, true);
+                Ok(if at.ty == self.uint { word } else { b.ids(Op::Bitcast, at.ty, &[word]) })
+            }
+            _ => {
+                let key = access.place.constant.wrapping_add(at.offset) & !3;
+                let known = access.read.get(&key).copied().filter(|_| access.unit == 4);
+                let word = match known {
+                    Some(word) => word,
+                    None => self.read(b, access, spot.word, false),
+                };
+                access.read.insert(key, word);
+                let bits = shifted(b, Op::ShiftRightLogical, word, spot.shift);
+                Ok(from_bits(b, bits, at.ty, s))
+            }
+        }
+    }
+
+    /// Loads a vector of narrow numbers that is known to be made of whole words.
+    fn load_vector(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        access: &mut Access<'_>,
+        at: Placed,
+    ) -> Result<Option<Id>, String> {
+        let Some(count) = access.whole_words(b.module, at) else { return Ok(None) };
+        let first = access.word(b, at.offset);
+        let words: Vec<Id> = (0..count)
+            .map(|n| {
+                let word = b.add(first, Index::Const(n));
+                self.read(b, access, word, true)
+            })
+            .collect();
+        let words = match words.as_slice() {
+            [one] => *one,
+            all => {
+                let ty = wide(b, self.uint, count);
+                b.ids(Op::CompositeConstruct, ty, all)
+            }
+        };
+        Ok(Some(b.ids(Op::Bitcast, at.ty, &[words])))
+    }
+
+    /// Reads a word; `whole` says that all of it is read.
+    fn read(&self, b: &mut FunctionBuilder<'_>, access: &Access<'_>, word: Index, whole: bool) -> Id {
+        let pointer = self.pointer(b, access, word);
+        let id = if access.buffer.parts_written && !whole {
+            let (scope, semantics) = self.order(b, access);
+            b.ids(Op::AtomicLoad, self.uint, &[pointer, scope, semantics])
+        } else {
+            b.op(Op::Load, self.uint, [Operand::Id(pointer)].into_iter().chain(access.memory.iter().copied()))
+        };
+        if access.place.non_uniform {
+            decorate(b.module, id, Decoration::NonUniform, &[]);
+        }
+        id
+    }
+
+    /// Stores a value at a place.
+    pub(super) fn store(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        layout: &Layout,
+        buffers: &FxHashMap<Id, Buffer>,
+        place: &Place,
+        value: Id,
+        memory: Vec<Operand>,
+    ) -> Result<(), String> {
+        let mut access = self.access(buffers, place, memory)?;
+        let mut parts = Vec::new();
+        self.take_apart(b, layout, &mut access, (place.at, value), &mut parts)?;
+        // Parts of one word are written together, if it is known which those are.
+        let mut at = 0;
+        while let Some((first, bits, width)) = parts.get(at).copied() {
+            let word_of = |offset: u32| access.place.constant.wrapping_add(offset) / 4;
+            let same = |p: &&(u32, Id, u32)| access.unit == 4 && word_of(p.0) == word_of(first);
+            let together: Vec<(u32, Id, u32)> = parts[at..].iter().take_while(same).copied().collect();
+            if together.len() > 1 && together.iter().map(|p| p.2).sum::<u32>() == 32 {
+                let mut word = None;
+                for (offset, bits, _) in &together {
+                    let shift = access.place.constant.wrapping_add(*offset) % 4 * 8;
+                    let part = shifted(b, Op::ShiftLeftLogical, *bits, Index::Const(shift));
+                    word = Some(word.map_or(part, |w| b.ids(Op::BitwiseOr, self.uint, &[w, part])));
+                }
+                let index = access.word(b, first);
+                self.write(b, &access, index, word.unwrap_or(bits));
+                at += together.len();
+                continue;
+            }
+            if width == 32 {
+                let index = access.word(b, first);
+                self.write(b, &access, index, bits);
+            } else {
+                self.write_part(b, &mut access, first, bits, width)?;
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes a value apart into offsets, bits and widths: 32, 16 or 8.
+    fn take_apart(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        layout: &Layout,
+        access: &mut Access<'_>,
+        (at, value): (Placed, Id),
+        out: &mut Vec<(u32, Id, u32)>,
+    ) -> Result<(), String> {
+        counted(&mut out.len())?;
+        if let Some(s) = types::scalar(b.module, at.ty) {
+            access.aligned(at.offset, s)?;
+            match s.width() {
+                64 => {
+                    let pair = wide(b, self.uint, 2);
+                    let pair = b.ids(Op::Bitcast, pair, &[value]);
+                    for n in 0..2 {
+                        let word = b.op(Op::CompositeExtract, self.uint, [pair.into(), n.into()]);
+                        out.push((at.offset + 4 * n, word, 32));
+                    }
+                }
+                32 if at.ty == self.uint => out.push((at.offset, value, 32)),
+                32 => out.push((at.offset, b.ids(Op::Bitcast, self.uint, &[value]), 32)),
+                width => out.push((at.offset, to_bits(b, value, at.ty, s), width)),
+            }
+            return Ok(());
+        }
+        if let Some(count) = access.whole_words(b.module, at) {
+            let ty = wide(b, self.uint, count);
+            let words = b.ids(Op::Bitcast, ty, &[value]);
+            for n in 0..count {
+                let word = match count {
+                    1 => words,
+                    _ => b.op(Op::CompositeExtract, self.uint, [words.into(), n.into()]),
+                };
+                out.push((at.offset + 4 * n, word, 32));
+            }
+            return Ok(());
+        }
+        for (n, part) in layout.parts(b.module, at)?.into_iter().enumerate() {
+            let inner = b.op(Op::CompositeExtract, part.ty, [value.into(), (n as u32).into()]);
+            self.take_apart(b, layout, access, (part, inner), out)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, b: &mut FunctionBuilder<'_>, access: &Access<'_>, word: Index, bits: Id) {
+        let pointer = self.pointer(b, access, word);
+        b.effect(Op::Store, [pointer, bits].map(Operand::Id).into_iter().chain(access.memory.iter().copied()));
+    }
+
+    /// Writes a part of a word, and nothing of the rest.
+    fn write_part(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        access: &mut Access<'_>,
+        offset: u32,
+        bits: Id,
+        width: u32,
+    ) -> Result<(), String> {
+        let spot = access.spot(b, offset, Scalar::Int { width, signed: false })?;
+        let pointer = self.pointer(b, access, spot.word);
+        let (scope, semantics) = self.order(b, access);
+        let ones = u32::MAX >> (32 - width);
+        let keep = match spot.shift {
+            Index::Const(shift) => b.u32(!(ones << shift)),
+            shift @ Index::Value(_) => {
+                let ones = b.u32(ones);
+                let mask = shifted(b, Op::ShiftLeftLogical, ones, shift);
+                b.ids(Op::Not, self.uint, &[mask])
+            }
+        };
+        let bits = shifted(b, Op::ShiftLeftLogical, bits, spot.shift);
+        b.ids(Op::AtomicAnd, self.uint, &[pointer, scope, semantics, keep]);
+        b.ids(Op::AtomicOr, self.uint, &[pointer, scope, semantics, bits]);
+        Ok(())
+    }
+
+    /// Emits an atomic operation on a number of 32 bits. Returns its result.
+    pub(super) fn atomic(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        buffers: &FxHashMap<Id, Buffer>,
+        place: &Place,
+        i: &Inst,
+    ) -> Result<Option<Id>, String> {
+        let s = types::scalar(b.module, place.at.ty);
+        if !matches!(s, Some(Scalar::Int { width: 32, .. })) {
+            let s = s.map_or_else(|| "another type".to_owned(), |s| s.to_string());
+            return Err(format!("{} on {s} in memory that is accessed by words has no lowering", i.op));
+        }
+        let mut access = self.access(buffers, place, Vec::new())?;
+        let word = access.word(b, 0);
+        let pointer = self.pointer(b, &access, word);
+        // The operands behind the pointer are scopes, semantics and values: values become words.
+        let values = if i.op == Op::AtomicCompareExchange { 4 } else { 3 };
+        let mut operands = vec![Operand::Id(pointer)];
+        for (n, o) in i.operands.iter().enumerate().skip(1) {
+            let value = o.id().filter(|_| n >= values && place.at.ty != self.uint);
+            operands.push(value.map_or(*o, |id| b.ids(Op::Bitcast, self.uint, &[id]).into()));
+        }
+        if i.result.is_none() {
+            b.effect(i.op, operands);
+            return Ok(None);
+        }
+        let old = b.op(i.op, self.uint, operands);
+        Ok(Some(if place.at.ty == self.uint { old } else { b.ids(Op::Bitcast, place.at.ty, &[old]) }))
+    }
+
+    /// Computes the length of an array of unknown length, the last member of a block.
+    pub(super) fn length(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        layout: &Layout,
+        buffers: &FxHashMap<Id, Buffer>,
+        place: &Place,
+        member: u32,
+    ) -> Result<Id, String> {
+        let access = self.access(buffers, place, Vec::new())?;
+        let Some(Type::Struct { members }) = Type::of(b.module, place.at.ty) else {
+            return Err("the length of an array that is not a member of a block".to_owned());
+        };
+        let array = layout.member(place.at.ty, &members, member)?;
+        let (_, stride) = layout.element(b.module, array)?;
+        let block = match place.descriptor {
+            None => place.variable,
+            Some(descriptor) => {
+                let Some(block) = self.types.get(&(
+                    access.buffer.class,
+                    access.buffer.words,
+                    access.buffer.len,
+                    access.buffer.buffer_block,
+                )) else {
+                    return Err("a block is not known".to_owned());
+                };
+                let ty = b.globals.pointer(b.module, access.buffer.class, *block);
+                let id = b.ids(Op::AccessChain, ty, &[place.variable, descriptor]);
+                if place.non_uniform {
+                    decorate(b.module, id, Decoration::NonUniform, &[]);
+                }
+                id
+            }
+        };
+        let words = b.op(Op::ArrayLength, self.uint, [block.into(), 0.into()]);
+        let bytes = b.mul(Index::Value(words), Index::Const(4));
+        let rest = match array.offset {
+            0 => bytes,
+            offset => b.u32_op(Op::ISub, bytes, Index::Const(offset)),
+        };
+        let count = b.div(rest, stride);
+        Ok(b.index(count))
+    }
+
+    /// Returns a pointer to a word.
+    fn pointer(&self, b: &mut FunctionBuilder<'_>, access: &Access<'_>, word: Index) -> Id {
+        let ty = b.globals.pointer(b.module, access.buffer.class, self.uint);
+        let zero = b.u32(0);
+        let mut operands = vec![access.place.variable];
+        operands.extend(access.place.descriptor);
+        operands.push(zero);
+        if access.buffer.words == 1 {
+            operands.push(b.index(word));
+        } else {
+            let (element, component) = (b.div(word, access.buffer.words), b.rem(word, access.buffer.words));
+            operands.extend([b.index(element), b.index(component)]);
+        }
+        let id = b.ids(Op::AccessChain, ty, &operands);
+        if access.place.non_uniform {
+            decorate(b.module, id, Decoration::NonUniform, &[]);
+        }
+        id
+    }
+
+    /// Returns the scope and the semantics of an atomic operation that stands for a load or a store: it orders nothing.
+    fn order(&self, b: &mut FunctionBuilder<'_>, access: &Access<'_>) -> (Id, Id) {
+        let scope = match access.buffer.class {
+            StorageClass::Workgroup => Scope::Workgroup,
+            _ if self.vulkan => Scope::QueueFamily,
+            _ => Scope::Device,
+        };
+        let volatile = access.volatile && self.vulkan;
+        let semantics = if volatile { MemorySemantics::Volatile } else { MemorySemantics::None };
+        (b.u32(scope.0), b.u32(semantics.0))
+    }
+}
+
+impl Access<'_> {
+    /// Checks that a number lies in one word, or begins with one.
+    fn aligned(&self, offset: u32, s: Scalar) -> Result<(), String> {
+        let align = s.bytes().min(4);
+        let offset = self.place.constant.wrapping_add(offset);
+        if !matches!(s.width(), 8 | 16 | 32 | 64) {
+            return Err(format!("{s} is not a number of 8, 16, 32 or 64 bits"));
+        }
+        if !offset.is_multiple_of(align) || !self.unit.is_multiple_of(align) {
+            return Err(format!("{s} at offset {offset} is not aligned to {align} bytes"));
+        }
+        Ok(())
+    }
+
+    /// Returns the place of a number of a type.
+    fn spot(&mut self, b: &mut FunctionBuilder<'_>, offset: u32, s: Scalar) -> Result<Spot, String> {
+        self.aligned(offset, s)?;
+        let constant = self.place.constant.wrapping_add(offset);
+        if self.unit == 4 {
+            return Ok(Spot { word: self.word(b, offset), shift: Index::Const(constant % 4 * 8) });
+        }
+        let unit = self.unit.min(1 << constant.trailing_zeros().min(2));
+        let sum = self.sum(b, unit);
+        let at = b.add(sum, Index::Const(constant / unit));
+        let (word, part) = (b.div(at, 4 / unit), b.rem(at, 4 / unit));
+        Ok(Spot { word, shift: b.mul(part, Index::Const(8 * unit)) })
+    }
+
+    /// Returns the word at an offset, where every index counts whole words.
+    fn word(&mut self, b: &mut FunctionBuilder<'_>, offset: u32) -> Index {
+        let sum = self.sum(b, 4);
+        b.add(sum, Index::Const(self.place.constant.wrapping_add(offset) / 4))
+    }
+
+    /// Returns the number of words of a vector of narrow numbers that is known to be made of whole ones.
+    fn whole_words(&self, m: &Module, at: Placed) -> Option<u32> {
+        let Some(Type::Vector { elem, len }) = Type::of(m, at.ty) else { return None };
+        let s = types::scalar(m, elem)?;
+        let bytes = s.bytes() * len;
+        let aligned = self.unit == 4 && self.place.constant.wrapping_add(at.offset).is_multiple_of(4);
+        (s.width() < 32 && aligned && matches!(bytes, 4 | 8)).then_some(bytes / 4)
+    }
+
+    /// Computes the sum of the indices, in units of so many bytes.
+    fn sum(&mut self, b: &mut FunctionBuilder<'_>, unit: u32) -> Index {
+        if let Some(sum) = self.sums.get(&unit) {
+            return *sum;
+        }
+        let mut sum = Index::Const(0);
+        for (index, bytes) in self.place.terms.clone() {
+            let index = as_u32(b, index);
+            let scaled = b.mul(Index::Value(index), Index::Const(bytes / unit));
+            sum = b.add(sum, scaled);
+        }
+        self.sums.insert(unit, sum);
+        sum
+    }
+}
+
+/// Counts the numbers of a value that is moved as a whole.
+fn counted(count: &mut usize) -> Result<(), String> {
+    *count += 1;
+    if *count > super::layout::MOST_NUMBERS {
+        return Err(format!("a value of more than {} numbers is moved as a whole", super::layout::MOST_NUMBERS));
+    }
+    Ok(())
+}
+
+/// Declares a type that is not shared: it gets decorations.
+fn new_type(m: &mut Module, op: Op, operands: Vec<Operand>) -> Id {
+    let id = m.fresh_id();
+    let r = m.add(Inst::new(op, None, Some(id), operands));
+    m.globals.push(r);
+    id
+}
+
+/// Returns memory operands without the alignment, which is that of a wider type, and whether the access is volatile.
+fn without_alignment(memory: Vec<Operand>) -> Result<(Vec<Operand>, bool), String> {
+    let view = MemoryOperands::at(&Inst::new(Op::Load, None, None, memory.iter().copied()), 0);
+    if !view.unknown.is_empty() || view.end < memory.len() {
+        return Err("memory operands are not known".to_owned());
+    }
+    let volatile = view.mask.contains(MemoryAccess::Volatile);
+    let Some((_, at)) = view.aligned else { return Ok((memory, volatile)) };
+    let mut memory = memory;
+    memory.remove(at);
+    if let Some(mask) = memory.first_mut() {
+        *mask = Operand::Word(view.mask.0 & !MemoryAccess::Aligned.0);
+    }
+    Ok((memory, volatile))
+}

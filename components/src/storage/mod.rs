@@ -1,0 +1,394 @@
+//! Accesses memory of narrow types by words of 32 bits, where the device may not access it otherwise.
+//!
+//! Precondition: no matrices, no decoration groups. Effect: a variable of StorageBuffer, Uniform, PushConstant or laid-out
+//! Workgroup memory that holds numbers which the device can't load from there becomes an array of words, all of it. A load
+//! takes its words apart, and a store puts them together. Offsets, strides and sizes stay ([`layout`]).
+//!
+//! A word of which a store writes every byte is stored. Of other words, the store clears and then sets its own bits, by
+//! `OpAtomicAnd` and `OpAtomicOr`: another invocation may write the neighboring bytes at the same time. (An exclusive or with
+//! the difference would take one operation less, but two invocations that write the same value would undo each other.) Words
+//! of which parts are written that way are read by `OpAtomicLoad`, unless all of a word is read.
+//!
+//! What the device computes with is left to later passes: the numbers taken out of words have the types that they had.
+//!
+//! Refuses: pointers to such memory that are chosen, passed or stored; device addresses; untyped pointers; atomic
+//! operations on narrow numbers and floats; row-major matrices; arrays of unknown length moved as a whole.
+
+mod access;
+mod layout;
+mod number;
+mod place;
+
+use crate::pipeline::Cx;
+use crate::report::Software;
+use crate::{Lacks, Refusal, emit};
+use access::Words;
+use coop_ir::builder::{FunctionBuilder, Globals, decorate};
+use coop_ir::effects::ExtSets;
+use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::rewrite::{remove_globals, remove_unused_globals, replace_uses, sort_globals};
+use coop_ir::spv::{Decoration, MemoryModel, StorageClass};
+use coop_ir::types::{Scalar, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use layout::Layout;
+pub(crate) use layout::numbers;
+use place::Place;
+
+/// A variable that becomes words.
+#[derive(Clone, Debug)]
+struct Buffer {
+    class: StorageClass,
+    /// The type of the block.
+    block: Id,
+    /// The type of the descriptors, if the variable is an array of them.
+    descriptors: Option<Id>,
+    /// Elements of the array: none for a buffer of any length.
+    len: Option<u32>,
+    /// Words of an element: uniform memory has elements of 16 bytes.
+    words: u32,
+    /// True for the storage buffers of before SPIR-V 1.3.
+    buffer_block: bool,
+    /// True if parts of words are written, here or by a variable with the same binding.
+    parts_written: bool,
+}
+
+/// The pass while it runs.
+struct Storage {
+    layout: Layout,
+    buffers: FxHashMap<Id, Buffer>,
+    places: FxHashMap<Id, Place>,
+    /// The value of each load that is gone.
+    loaded: FxHashMap<Id, Id>,
+    words: Words,
+    sets: ExtSets,
+}
+
+pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+    let layout = Layout::new(m);
+    no_addresses(m, cx.lacks)?;
+    let mut buffers = find(m, &layout, cx.lacks)?;
+    if buffers.is_empty() {
+        return Ok(());
+    }
+    mark_written(m, &layout, &mut buffers);
+    let vulkan = m.memory_model().is_some_and(|(_, model)| model == MemoryModel::Vulkan);
+    let mut g = Globals::new(m);
+    let words = Words::new(m, &mut g, vulkan);
+    let sets = ExtSets::new(m);
+    let mut pass = Storage { layout, buffers, places: FxHashMap::default(), loaded: FxHashMap::default(), words, sets };
+    pass.retype(m, &mut g);
+    no_parameters(m, &pass.buffers)?;
+    emit::rebuild(m, &mut g, &mut |b, r| pass.inst(b, r))?;
+    let gone: FxHashSet<Id> = pass.places.keys().chain(pass.loaded.keys()).copied().collect();
+    remove_globals(m, |m, r| m.inst(r).note_target().is_some_and(|id| gone.contains(&id)));
+    replace_uses(m, &pass.loaded);
+    pass.report(m, cx);
+    remove_unused_globals(m, 0);
+    sort_globals(m);
+    Ok(())
+}
+
+/// Refuses addresses of memory that may not be accessed by numbers of its type.
+fn no_addresses(m: &Module, lacks: Lacks) -> Result<(), Refusal> {
+    for r in m.globals.iter().copied() {
+        let why = match Type::of_inst(m.inst(r)) {
+            Some(Type::Pointer { storage: class @ StorageClass::PhysicalStorageBuffer, pointee }) => {
+                let needs = |s: &Scalar| lacks.storage(class, *s) || lacks.in_software(m, *s);
+                let Some(s) = numbers(m, pointee).into_iter().find(needs) else { continue };
+                format!("the device does not access {s} by address, and addresses of words have no lowering yet")
+            }
+            Some(Type::UntypedPointer { .. }) => "pointers without a type have no lowering to words yet".to_owned(),
+            _ => continue,
+        };
+        return Err(Refusal::new(r, why, "bind the memory as a storage buffer, and declare its type"));
+    }
+    Ok(())
+}
+
+/// Finds the variables that become words.
+fn find(m: &Module, layout: &Layout, lacks: Lacks) -> Result<FxHashMap<Id, Buffer>, Refusal> {
+    let mut buffers = FxHashMap::default();
+    for r in m.globals_with(Op::Variable) {
+        let i = m.inst(r);
+        let Some(Type::Pointer { storage: class, pointee }) = i.ty.and_then(|ty| Type::of(m, ty)) else { continue };
+        let (block, descriptors) = match Type::of(m, pointee) {
+            Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => (elem, Some(pointee)),
+            _ => (pointee, None),
+        };
+        let has = |d: Decoration| layout.decorations.has(block, d);
+        let buffer_block = has(Decoration::BufferBlock);
+        // Other memory has no layout that anybody sees.
+        if !has(Decoration::Block) && !buffer_block {
+            continue;
+        }
+        let memory = if buffer_block { StorageClass::StorageBuffer } else { class };
+        let kinds = numbers(m, block);
+        let needs = |s: &Scalar| s.width() < 32 && (lacks.storage(memory, *s) || lacks.in_software(m, *s));
+        let Some(narrow) = kinds.iter().find(|s| needs(s)) else { continue };
+        let refuse = |why: String| Err(Refusal::new(r, why, "use storage buffers, uniform buffers or push constants"));
+        let words = if memory == StorageClass::Uniform { 4 } else { 1 };
+        let len = match memory {
+            StorageClass::StorageBuffer => None,
+            StorageClass::Uniform | StorageClass::PushConstant | StorageClass::Workgroup => {
+                let Some(bytes) = layout.block_bytes(m, block) else {
+                    return refuse(format!("the size of a block in {memory:?} memory is not known"));
+                };
+                Some(bytes.div_ceil(4 * words).max(1))
+            }
+            _ => return refuse(format!("{narrow} in {memory:?} memory has no lowering")),
+        };
+        if i.initializer().is_some() {
+            return refuse("an initializer of memory that becomes words has no lowering".to_owned());
+        }
+        let Some(id) = i.result else { continue };
+        buffers.insert(id, Buffer { class, block, descriptors, len, words, buffer_block, parts_written: false });
+    }
+    Ok(buffers)
+}
+
+/// Marks the variables of which parts of words may be written: those to which numbers of less than a word are stored, and
+/// those that share memory with them.
+fn mark_written(m: &Module, layout: &Layout, buffers: &mut FxHashMap<Id, Buffer>) {
+    let mut written = FxHashSet::default();
+    m.in_blocks(|_, i| {
+        let (target, ty) = match i.copied() {
+            Some((target, _)) => (Some(target), pointee(m, target)),
+            None if i.op == Op::Store => (i.accessed(), i.stored().and_then(|v| m.type_of(v))),
+            None => return,
+        };
+        if ty.is_none_or(|ty| numbers(m, ty).iter().any(|s| s.width() < 32)) {
+            let root = target.and_then(|id| coop_ir::pointers::root(m, id, Op::derives_pointer));
+            written.extend(root.filter(|root| buffers.contains_key(root)));
+        }
+    });
+    let binding = |id: Id| (layout.decorations.set(id), layout.decorations.binding(id));
+    let aliased = |id: Id| layout.decorations.has(id, Decoration::Aliased);
+    let bindings: FxHashSet<_> = written.iter().map(|id| binding(*id)).filter(|b| b.1.is_some()).collect();
+    let any_aliased = written.iter().any(|id| aliased(*id));
+    // Blocks in shared memory overlap.
+    let shared = buffers.iter().any(|(id, b)| b.class == StorageClass::Workgroup && written.contains(id));
+    for (id, buffer) in buffers {
+        let overlaps = bindings.contains(&binding(*id)) || any_aliased && aliased(*id);
+        buffer.parts_written = written.contains(id) || overlaps || shared && buffer.class == StorageClass::Workgroup;
+    }
+}
+
+/// Refuses parameters that are pointers to memory of words.
+fn no_parameters(m: &Module, buffers: &FxHashMap<Id, Buffer>) -> Result<(), Refusal> {
+    for r in m.functions.iter().flat_map(|f| f.params.iter().copied()) {
+        let ty = m.inst(r).ty.and_then(|ty| Type::of(m, ty));
+        let Some(Type::Pointer { storage, pointee }) = ty else { continue };
+        let same = |b: &Buffer| b.class == storage && reaches(m, b.block, pointee);
+        if buffers.values().any(same) {
+            let why = "a parameter points to memory that is accessed by words";
+            return Err(Refusal::new(r, why, "inline the function: spirv-opt --inline-entry-points-exhaustive"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if a type has a part of another type, or is that type.
+fn reaches(m: &Module, whole: Id, part: Id) -> bool {
+    let mut work = vec![whole];
+    let mut seen = FxHashSet::default();
+    while let Some(ty) = work.pop() {
+        if ty == part {
+            return true;
+        }
+        if seen.insert(ty) {
+            match Type::of(m, ty) {
+                Some(Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. }) => {
+                    work.push(elem);
+                }
+                Some(Type::Matrix { column, .. }) => work.push(column),
+                Some(Type::Struct { members }) => work.extend(members),
+                _ => {}
+            }
+        }
+    }
+    false
+}
+
+impl Storage {
+    /// Gives each variable its new type, and the decorations that its members had.
+    fn retype(&mut self, m: &mut Module, g: &mut Globals) {
+        let mut ids: Vec<Id> = self.buffers.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            let buffer = &self.buffers[&id];
+            let members = match Type::of(m, buffer.block) {
+                Some(Type::Struct { members }) => members.len() as u32,
+                _ => 0,
+            };
+            let of_members = |d: Decoration| {
+                let has =
+                    (0..members).filter(|n| self.layout.decorations.member_has(buffer.block, *n, d)).count() as u32;
+                (has > 0, has == members && members > 0)
+            };
+            let mut new = Vec::new();
+            for d in [Decoration::Coherent, Decoration::Volatile, Decoration::NonWritable] {
+                let (any, all) = of_members(d);
+                let holds = if d == Decoration::NonWritable { all } else { any };
+                if holds && !self.layout.decorations.has(id, d) {
+                    new.push(d);
+                }
+            }
+            // To write a part of a word is to read the word.
+            if buffer.parts_written {
+                remove_globals(m, |m, r| m.inst(r).decoration() == Some((id, Decoration::NonReadable)));
+            }
+            new.into_iter().for_each(|d| decorate(m, id, d, &[]));
+            let ty = self.words.variable_type(m, g, buffer);
+            if let Some(r) = m.def(id) {
+                m.inst_mut(r).ty = Some(ty);
+            }
+        }
+    }
+
+    fn inst(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) -> Result<(), Refusal> {
+        let i = b.module.inst(r).clone();
+        let ours = |id: Id| self.buffers.contains_key(&id) || self.places.contains_key(&id);
+        if !i.ids().any(ours) {
+            b.keep(r);
+            return Ok(());
+        }
+        if self.sets.is_note(&i) {
+            // Debug information about a pointer that is gone.
+            if i.ids().all(|id| !self.places.contains_key(&id)) {
+                b.keep(r);
+            }
+            return Ok(());
+        }
+        let refuse =
+            |why: String| Refusal::new(r, why, "access the memory directly, by access chains from its variable");
+        let done = match i.op {
+            op if op.is_member_chain() => self.chain(b, &i),
+            Op::CopyObject => self.copy_of_pointer(b, &i),
+            Op::Load => self.load(b, &i),
+            Op::Store => self.store(b, &i),
+            Op::CopyMemory => self.copy(b, &i),
+            Op::ArrayLength => self.length(b, &i),
+            op if op.is_atomic() => self.atomic(b, &i),
+            op => Err(format!("{op} takes a pointer to memory that is accessed by words, and has no lowering")),
+        };
+        done.map_err(refuse)
+    }
+
+    /// Returns the place that a pointer points to.
+    fn place(&self, m: &Module, pointer: Id) -> Option<Place> {
+        self.places.get(&pointer).cloned().or_else(|| {
+            let buffer = self.buffers.get(&pointer)?;
+            Some(Place::new(m, pointer, buffer.descriptors.is_some(), buffer.block))
+        })
+    }
+
+    fn chain(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
+        let (Some(chain), Some(result)) = (i.access_chain(), i.result) else { return Ok(()) };
+        let Some(mut place) = self.place(b.module, chain.base) else { return Ok(()) };
+        for index in i.ids_from(chain.first) {
+            place.step(b.module, &self.layout, index)?;
+        }
+        let non_uniform = |id: Id| self.layout.decorations.has(id, Decoration::NonUniform);
+        place.non_uniform |= non_uniform(result) || non_uniform(chain.base);
+        self.places.insert(result, place);
+        Ok(())
+    }
+
+    fn copy_of_pointer(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
+        if let (Some(result), Some(place)) = (i.result, i.copy_source().and_then(|id| self.place(b.module, id))) {
+            self.places.insert(result, place);
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
+        let (Some(pointer), Some(result)) = (i.accessed(), i.result) else { return Ok(()) };
+        let Some(place) = self.place(b.module, pointer) else { return Ok(()) };
+        let value = self.words.load(b, &self.layout, &self.buffers, &place, memory(i, 1))?;
+        self.loaded.insert(result, value);
+        Ok(())
+    }
+
+    fn store(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
+        let (Some(pointer), Some(value)) = (i.accessed(), i.stored()) else { return Ok(()) };
+        let Some(place) = self.place(b.module, pointer) else {
+            return Err("a pointer to memory that is accessed by words is stored".to_owned());
+        };
+        self.words.store(b, &self.layout, &self.buffers, &place, value, memory(i, 2))
+    }
+
+    /// A copy of memory is a load and a store.
+    fn copy(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
+        let Some((target, source)) = i.copied() else { return Ok(()) };
+        if i.memory_operands_at().is_some_and(|at| i.operands.len() > at) {
+            return Err("a copy of memory with memory operands has no lowering to words yet".to_owned());
+        }
+        let value = match self.place(b.module, source) {
+            Some(place) => self.words.load(b, &self.layout, &self.buffers, &place, Vec::new())?,
+            None => {
+                let Some(ty) = pointee(b.module, source) else { return Ok(()) };
+                b.ids(Op::Load, ty, &[source])
+            }
+        };
+        match self.place(b.module, target) {
+            Some(place) => self.words.store(b, &self.layout, &self.buffers, &place, value, Vec::new()),
+            None => {
+                // The two sides may be laid out differently.
+                let (from, to) = (b.module.type_of(value), pointee(b.module, target));
+                let value = match to {
+                    Some(to) if from != Some(to) => b.ids(Op::CopyLogical, to, &[value]),
+                    _ => value,
+                };
+                b.effect(Op::Store, [target, value].map(Operand::Id));
+                Ok(())
+            }
+        }
+    }
+
+    fn length(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
+        let (Some(pointer), Some(member), Some(result)) = (i.ids().next(), i.operands.last(), i.result) else {
+            return Ok(());
+        };
+        let Some(place) = self.place(b.module, pointer) else { return Ok(()) };
+        let value = self.words.length(b, &self.layout, &self.buffers, &place, member.word())?;
+        self.loaded.insert(result, value);
+        Ok(())
+    }
+
+    fn atomic(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
+        let place = i.accessed().and_then(|pointer| self.place(b.module, pointer));
+        let Some(place) = place else { return Err("an atomic operation takes a pointer as a value".to_owned()) };
+        let value = self.words.atomic(b, &self.buffers, &place, i)?;
+        self.loaded.extend(i.result.zip(value));
+        Ok(())
+    }
+
+    fn report(&self, m: &Module, cx: &mut Cx<'_>) {
+        let mut ids: Vec<(&Id, &Buffer)> = self.buffers.iter().collect();
+        ids.sort_unstable_by_key(|(id, _)| **id);
+        for (id, buffer) in ids {
+            let decorations = &self.layout.decorations;
+            let name = decorations.name(m, *id).or_else(|| decorations.name(m, buffer.block));
+            let name = name.map_or_else(String::new, |name| format!(" {name}"));
+            let at = decorations.binding(*id).map_or_else(String::new, |binding| {
+                format!(" at set {}, binding {binding}", decorations.set(*id).unwrap_or(0))
+            });
+            let variable = format!("{:?} memory{name}{at}", buffer.class);
+            cx.report.software.push(Software::Words { variable, atomics: buffer.parts_written });
+            cx.report.whole_words |= buffer.len.is_none();
+        }
+    }
+}
+
+/// Returns the type that a pointer points to.
+fn pointee(m: &Module, pointer: Id) -> Option<Id> {
+    match Type::of(m, m.type_of(pointer)?)? {
+        Type::Pointer { pointee, .. } => Some(pointee),
+        _ => None,
+    }
+}
+
+/// Returns the memory operands of an access.
+fn memory(i: &Inst, at: usize) -> Vec<Operand> {
+    i.operands.get(at..).unwrap_or_default().to_vec()
+}

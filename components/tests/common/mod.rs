@@ -1,0 +1,111 @@
+//! Devices, lowerings and comparisons that the tests share.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use coop_components::{Error, Lacks, Lowered, lower};
+use coop_device::{Feature, Profile};
+use coop_exec::interp::Interpreted;
+use coop_exec::{Case, Executor, Outcome, RunOptions};
+use coop_ir::{Module, binary, text};
+use coop_passes::{Lanes, Options, Target};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A device that lacks all that can be done without.
+pub(crate) fn everything() -> Lacks {
+    lacks(&Lacks::FEATURES)
+}
+
+pub(crate) fn lacks(features: &[Feature]) -> Lacks {
+    let one = |f: &Feature| Lacks::without(*f).unwrap_or_else(|| panic!("{f} can't be done without"));
+    features.iter().map(one).fold(Lacks::default(), Lacks::and)
+}
+
+pub(crate) fn parse(source: &str) -> Module {
+    text::parse(source).unwrap_or_else(|e| panic!("{e}"))
+}
+
+pub(crate) fn case(source: &str) -> Case {
+    Case::parse(source, Path::new(".")).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Lowers the matrices of a module to scalar code for a case, and bfloat16 with them.
+pub(crate) fn scalar(module: &Module, case: &Case, size: u32) -> Result<Module, String> {
+    let mut options = Options::new(Target::Scalar);
+    options.spec = case.specialization().map_err(|e| e.to_string())?;
+    options.spec_defaults = true;
+    options.subgroup_size = Some(size);
+    options.lanes = Lanes::LocalIndex;
+    let mut profile = Profile::builtin("mesa-lavapipe").expect("a profile");
+    profile.features.set(Feature::ShaderBFloat16Type, false);
+    options.profile = Some(&profile);
+    coop_passes::lower(module, &options).map(|l| l.module).map_err(|e| e.to_string())
+}
+
+/// Lowers, and checks what every output has to be.
+pub(crate) fn lowered(what: &str, module: &Module, lacks: Lacks) -> Lowered {
+    try_lowered(what, module, lacks).unwrap_or_else(|e| panic!("{what}: {e}"))
+}
+
+pub(crate) fn try_lowered(what: &str, module: &Module, lacks: Lacks) -> Result<Lowered, Error> {
+    let lowered = lower(module, &coop_components::Options::new(lacks))?;
+    for c in lowered.module.capabilities() {
+        if let coop_device::Requirement::AnyOf(features) = coop_device::capability_requirement(c) {
+            assert!(features.iter().any(|f| !lacks.has(*f)), "{what}: the output declares {c}");
+        }
+    }
+    valid(what, &lowered.module);
+    Ok(lowered)
+}
+
+/// Runs a module in the interpreter; undefined behavior is a failure.
+pub(crate) fn interpret(what: &str, module: &Module, case: &Case, size: u32) -> Outcome {
+    let mut interpreter = Interpreted::default();
+    interpreter.config.subgroup_size = size;
+    let outcome = interpreter.run(&binary::write_words(module), case, &RunOptions::default());
+    let outcome = outcome.unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert!(outcome.faults.is_empty(), "{what}: {}", outcome.faults.join("\n"));
+    outcome
+}
+
+/// Asserts that two runs left the same bytes.
+pub(crate) fn same(what: &str, one: &Outcome, other: &Outcome) {
+    for ((name, a), (_, b)) in one.buffers.iter().zip(&other.buffers) {
+        let first = a.iter().zip(b).position(|(a, b)| a != b);
+        assert!(first.is_none() && a.len() == b.len(), "{what}: {name} differs from byte {first:?} on");
+    }
+}
+
+/// The tool in the folder of fetched tools.
+fn spirv_val() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let cache = std::env::var_os("COOP_CACHE").map_or(root.join(".cache"), PathBuf::from);
+    let tool = cache.join("bin/spirv-val");
+    if tool.is_file() {
+        return Some(tool);
+    }
+    assert!(std::env::var_os("COOP_REQUIRE_TOOLS").is_none(), "spirv-val is not there: scripts/drivers.sh fetches it");
+    None
+}
+
+/// Asserts that spirv-val accepts a module, where that is there.
+pub(crate) fn valid(what: &str, module: &Module) {
+    let Some(tool) = spirv_val() else { return };
+    let mut child = Command::new(tool)
+        .args(["--target-env", "vulkan1.3", "--scalar-block-layout", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("spirv-val starts");
+    let words = binary::write_words(module);
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    child.stdin.take().expect("a pipe").write_all(&bytes).expect("spirv-val reads");
+    let output = child.wait_with_output().expect("spirv-val ends");
+    assert!(
+        output.status.success(),
+        "{what}: {}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+}

@@ -1,0 +1,129 @@
+//! What has no lowering is refused, at the instruction and with a remedy, and never with a panic.
+
+mod common;
+
+use common::{everything, lacks, parse};
+use coop_components::{Error, Options, Refusal, lower};
+use coop_device::Feature;
+use coop_ir::{Module, text};
+
+/// A module with a buffer `%buffer` of f16 behind `%pointer`, uniform `%choice`, and more globals and code.
+fn module(globals: &str, code: &str) -> Module {
+    parse(&format!(
+        r#"
+               OpCapability Shader
+               OpCapability Float16
+               OpCapability Int16
+               OpCapability StorageBuffer16BitAccess
+               OpCapability VariablePointersStorageBuffer
+               OpCapability AtomicFloat16AddEXT
+               OpExtension "SPV_EXT_shader_atomic_float16_add"
+       %glsl = OpExtInstImport "GLSL.std.450"
+               OpMemoryModel Logical GLSL450
+               OpEntryPoint GLCompute %main "main" %buffer
+               OpExecutionMode %main LocalSize 1 1 1
+               OpDecorate %buffer DescriptorSet 0
+               OpDecorate %buffer Binding 0
+               OpDecorate %halves ArrayStride 2
+               OpDecorate %block Block
+               OpMemberDecorate %block 0 Offset 0
+               OpDecorate %special SpecId 7
+       %void = OpTypeVoid
+         %fn = OpTypeFunction %void
+       %bool = OpTypeBool
+       %true = OpConstantTrue %bool
+       %uint = OpTypeInt 32 0
+     %ushort = OpTypeInt 16 0
+       %half = OpTypeFloat 16
+         %0 = OpConstant %uint 0
+         %1 = OpConstant %uint 1
+        %one = OpConstant %half 0x1p+0
+      %short = OpConstant %ushort 1
+     %halves = OpTypeRuntimeArray %half
+      %block = OpTypeStruct %halves
+    %special = OpSpecConstant %uint 0
+         %pb = OpTypePointer StorageBuffer %block
+      %phalf = OpTypePointer StorageBuffer %half
+     %buffer = OpVariable %pb StorageBuffer
+       {globals}
+       %main = OpFunction %void None %fn
+      %entry = OpLabel
+    %pointer = OpAccessChain %phalf %buffer %0 %0
+      %other = OpAccessChain %phalf %buffer %0 %1
+       {code}
+               OpReturn
+               OpFunctionEnd
+        "#
+    ))
+}
+
+fn refusal(what: &str, module: &Module) -> Refusal {
+    match lower(module, &Options::new(everything())) {
+        Err(Error::Refused(refusal)) => *refusal,
+        Err(bug) => panic!("{what}: {bug}"),
+        Ok(lowered) => panic!("{what}: {}", text::print(&lowered.module, &text::PrintOptions::default()).text),
+    }
+}
+
+#[test]
+fn uses_without_a_lowering_are_refused() {
+    // Globals, code, the refused opcode, and a part of the reason.
+    let rows = [
+        ("", "%p = OpSelect %phalf %true %pointer %other\n%v = OpLoad %half %p", "OpSelect", "has no lowering"),
+        ("", "%v = OpAtomicFAddEXT %half %pointer %1 %0 %one", "OpAtomicFAddEXT", "accessed by words"),
+        ("%f16 = OpSpecConstant %half 0x1p+0", "", "OpSpecConstant", "another size"),
+        ("%u16 = OpSpecConstant %ushort 1", "", "OpSpecConstant", "another size"),
+        ("", "%v = OpBitReverse %ushort %short", "OpBitReverse", "no lowering to 32-bit integers"),
+        ("", "%v = OpDPdx %half %one", "OpDPdx", "no lowering to f32"),
+        (
+            "%out = OpTypePointer Output %half\n%var = OpVariable %out Output",
+            "",
+            "OpTypePointer",
+            "f16 in Output memory",
+        ),
+        ("%far = OpTypePointer PhysicalStorageBuffer %half", "", "OpTypePointer", "does not access f16 by address"),
+        ("%untyped = OpTypeUntypedPointerKHR StorageBuffer", "", "OpTypeUntypedPointerKHR", "without a type"),
+        ("%t = OpTypeCooperativeMatrixKHR %half %1 %1 %1 %0", "", "OpTypeCooperativeMatrixKHR", "cooperative matrices"),
+    ];
+    for (globals, code, op, why) in rows {
+        let module = module(globals, code);
+        let refused = refusal(op, &module);
+        let at = refused.at.unwrap_or_else(|| panic!("{op}: {refused}"));
+        assert_eq!(module.inst(at).op.to_string(), op, "{refused}");
+        assert!(refused.reason.contains(why) && !refused.remedy.is_empty(), "{op}: {refused}");
+        assert_eq!(refused.rule, "refused-component-type");
+    }
+}
+
+/// A function that gets a pointer is refused at the parameter.
+#[test]
+fn pointers_are_not_passed() {
+    let callee = "%f = OpFunction %void None %give\n%p = OpFunctionParameter %phalf\n%l = OpLabel";
+    let code = format!("%r = OpFunctionCall %void %f %pointer\nOpReturn\nOpFunctionEnd\n{callee}");
+    let module = module("%give = OpTypeFunction %void %phalf", &code);
+    let refused = refusal("a parameter", &module);
+    assert!(refused.reason.contains("a parameter points to"), "{refused}");
+}
+
+/// What no device can be asked to do without comes back as it is.
+#[test]
+fn modules_that_need_nothing_are_not_changed() {
+    let module = module("", "%v = OpLoad %half %pointer");
+    for lacking in [lacks(&[]), lacks(&[Feature::ShaderInt8]), lacks(&[Feature::StoragePushConstant16])] {
+        let lowered = lower(&module, &Options::new(lacking)).unwrap_or_else(|e| panic!("{e}"));
+        assert!(!lowered.report.changed);
+        assert_eq!(coop_ir::binary::write_words(&lowered.module), coop_ir::binary::write_words(&module));
+    }
+}
+
+/// Limits end a lowering with a refusal.
+#[test]
+fn limits_are_kept() {
+    let module = module("", "%v = OpLoad %half %pointer\nOpStore %other %v");
+    let few = Options { most_instructions: 3, ..Options::new(everything()) };
+    let late = Options { deadline: Some(std::time::Instant::now()), ..Options::new(everything()) };
+    for options in [few, late] {
+        let Err(Error::Refused(refused)) = lower(&module, &options) else { panic!("it is lowered") };
+        assert_eq!(refused.rule, "refused-limit", "{refused}");
+    }
+}

@@ -1,0 +1,85 @@
+//! Memory by words: original and output leave the same bytes, whatever of the features is lacking.
+
+mod common;
+
+use common::{everything, interpret, lacks, lowered, parse, same};
+use coop_components::Lacks;
+use coop_exec::testing::{case, repository, run_clean};
+use coop_exec::vulkan::VulkanExecutor;
+use coop_exec::{Case, vulkan_test};
+use coop_ir::{Module, Op, binary};
+
+fn module(name: &str) -> Module {
+    let path = repository().join(format!("testdata/components/{name}.spvasm"));
+    parse(&std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
+}
+
+fn with_case(name: &str) -> (Module, Case) {
+    (module(name), case(format!("testdata/components/{name}.toml")))
+}
+
+/// Each feature by itself, pairs of neighbors, and all of them.
+fn combinations() -> Vec<Lacks> {
+    let all = Lacks::FEATURES;
+    let single = all.iter().map(|f| lacks(&[*f]));
+    let pairs = all.windows(2).map(lacks);
+    single.chain(pairs).chain([everything(), lacks(&all[..3]), lacks(&all[3..])]).collect()
+}
+
+#[test]
+fn bytes_are_the_same_in_the_interpreter() {
+    for name in ["layouts", "racing"] {
+        let (module, case) = with_case(name);
+        let wanted = interpret(name, &module, &case, 8);
+        for lacks in combinations() {
+            let what = format!("{name} without {:?}", lacks.features().collect::<Vec<_>>());
+            let found = interpret(&what, &lowered(&what, &module, lacks).module, &case, 8);
+            same(&what, &found, &wanted);
+        }
+    }
+}
+
+fn on_device(device: &VulkanExecutor<'_>) {
+    for name in ["layouts", "racing"] {
+        let (module, case) = with_case(name);
+        let wanted = interpret(name, &module, &case, 8);
+        for lacks in combinations() {
+            let what = format!("{name} without {:?}", lacks.features().collect::<Vec<_>>());
+            let lowered = lowered(&what, &module, lacks);
+            let found = run_clean(device, &binary::write_words(&lowered.module), &case);
+            same(&what, &found.unwrap_or_else(|e| panic!("{what}: {e}")), &wanted);
+        }
+    }
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn bytes_are_the_same_on_lavapipe(device) {
+        on_device(device);
+    }
+);
+
+/// Invocations that write neighboring bytes of a word leave those of others as they are: no store writes the whole word.
+#[test]
+fn parts_of_words_are_written_by_atomic_operations() {
+    let lowered = lowered("racing", &module("racing"), everything());
+    let mut atomics = 0;
+    let mut stores = 0;
+    let m = &lowered.module;
+    m.in_blocks(|_, i| {
+        let class = i.accessed().and_then(|p| coop_ir::types::storage_of(m, p));
+        let shared = class == Some(coop_ir::spv::StorageClass::StorageBuffer);
+        atomics += usize::from(shared && (i.op == Op::AtomicAnd || i.op == Op::AtomicOr));
+        stores += usize::from(shared && i.op == Op::Store);
+    });
+    assert_eq!((atomics, stores), (8, 0));
+    assert!(lowered.report.whole_words && lowered.report.software.len() >= 5, "{:?}", lowered.report);
+}
+
+/// Arrays of descriptors keep their bindings, and the decorations of indices that differ.
+#[test]
+fn arrays_of_descriptors() {
+    for lacks in combinations() {
+        lowered("arrays", &module("arrays"), lacks);
+    }
+}
