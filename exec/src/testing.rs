@@ -30,6 +30,8 @@ pub enum Driver {
     Debian12,
     /// Mesa's driver of AMD's Navi 31 (RDNA 3) without the GPU: it compiles pipelines, and executes nothing.
     Navi31,
+    /// The driver of another GPU that is not there, by its name in `scripts/drivers.sh gpus`.
+    Gpu(&'static str),
     /// pocl, which runs kernels with subgroups of the size that they ask for.
     Pocl,
     /// Mesa's OpenCL on llvmpipe, with subgroups of 16.
@@ -45,6 +47,7 @@ impl Driver {
             Driver::Lavapipe => "new",
             Driver::Debian12 => "debian12",
             Driver::Navi31 => "amd-navi31",
+            Driver::Gpu(name) => name,
             Driver::Pocl => "pocl",
             Driver::Rusticl => "rusticl",
             Driver::Intel => "intel",
@@ -67,13 +70,10 @@ impl Driver {
     }
 
     fn wrapper(self) -> PathBuf {
-        cached(match self {
-            Driver::Lavapipe => "mesa-run",
-            Driver::Debian12 => "mesa12-run",
-            Driver::Navi31 => "amd-navi31-run",
-            Driver::Pocl => "pocl-run",
-            Driver::Rusticl => "rusticl-run",
-            Driver::Intel => "intel-run",
+        cached(&match self {
+            Driver::Lavapipe => "mesa-run".to_owned(),
+            Driver::Debian12 => "mesa12-run".to_owned(),
+            _ => format!("{}-run", self.tag()),
         })
     }
 }
