@@ -49,7 +49,7 @@ impl From<Status> for ExitCode {
 }
 
 /// The exit status of a panic.
-const BUG: i32 = 101;
+pub const BUG: i32 = 101;
 
 /// For `--help` of each tool: what the exit statuses mean.
 pub const EXIT_STATUS_HELP: &str = "\

@@ -5,13 +5,14 @@ mod commands;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use commands::{campaign, figures, mutants, record, replay, uniformity};
+use commands::{campaign, compile, figures, mutants, profiles, record, replay, uniformity};
 use coop_cli::args::OutputStyle;
 use coop_cli::cooprun::report;
 
 const EXAMPLES: &str = "\
 Examples:
   cooplab campaign --dialect khr,nv2 --on interp --target khr,scalar --count 10000
+  cooplab compile --gpu all --jobs 2
   cooplab record testdata/hardware --device 0 -o testdata/hardware/h100
   cooplab replay testdata/hardware --on interp --semantics nvidia
 
@@ -39,8 +40,12 @@ enum Command {
     Uniformity(uniformity::Uniformity),
     /// Break the rules of generated modules, and count how many coopcheck finds
     Mutants(mutants::Mutants),
+    /// Make pipelines of all modules on the compilers of drivers, and say what becomes of them
+    Compile(compile::Compile),
     /// Measure kernels, and what the lowerings make of them, beside hand-written ones
     Figures(figures::Figures),
+    /// Compare the built-in profiles of GPUs that are not there with what their drivers say
+    Profiles(profiles::Profiles),
     /// Run every module of a folder on a device and keep what it wrote
     Record(record::Record),
     /// Run every module of a folder, as it is or lowered, and compare with what a device wrote
@@ -54,7 +59,9 @@ fn main() -> ExitCode {
             Command::Campaign(command) => command.run(),
             Command::Uniformity(command) => command.run(),
             Command::Mutants(command) => command.run(),
+            Command::Compile(command) => command.run(),
             Command::Figures(command) => command.run(),
+            Command::Profiles(command) => command.run(),
             Command::Record(command) => command.run(),
             Command::Replay(command) => command.run(&cli.style),
         };

@@ -1,8 +1,11 @@
 //! The subcommands of `cooplab`, one file each.
 
 pub(crate) mod campaign;
+pub(crate) mod compile;
 pub(crate) mod figures;
+mod gpus;
 pub(crate) mod mutants;
+pub(crate) mod profiles;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod uniformity;
