@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use coop_exec::case::{Case, Number};
 use coop_exec::error::Error;
@@ -98,6 +99,8 @@ pub fn give(used: &Use, device: &Device, target: Target) -> Result<Given, Fate> 
     let mut options = PipelineOptions::default();
     options.specialization = specialization(&used.module, &used.case).map_err(|error| ours(&error))?;
     options.target = target;
+    // Who asks for a target wants to know what is made for it.
+    options.always_lower = target != Target::Auto;
     let sizes = device.profile().required_subgroup_sizes();
     options.required_subgroup_size = used.case.subgroup_size.filter(|size| sizes.contains(size));
     let mut case = Case {
@@ -109,6 +112,11 @@ pub fn give(used: &Use, device: &Device, target: Target) -> Result<Given, Fate> 
     };
     match prepared.for_pipeline(device, &options) {
         Outcome::Native => {
+            // The library leaves a module without matrices to its engine, whatever the device lacks.
+            let lacking = lacking(used, device, options.required_subgroup_size).map_err(|error| ours(&error))?;
+            if let Some(finding) = lacking {
+                return Err(Fate::Refused("unsupported".to_owned(), finding));
+            }
             case.full_subgroups = used.case.full_subgroups && device.can_require_subgroups();
             Ok(Given { words, case, native: true })
         }
@@ -122,6 +130,19 @@ pub fn give(used: &Use, device: &Device, target: Target) -> Result<Given, Fate> 
     }
 }
 
+/// Returns the first thing that the device lacks for a module as it is.
+fn lacking(used: &Use, device: &Device, subgroup_size: Option<u32>) -> Result<Option<String>, Error> {
+    let options = coop_passes::Options {
+        spec: used.case.specialization()?,
+        entry: used.case.entry.clone(),
+        spec_defaults: true,
+        ..coop_passes::Options::new(coop_passes::Target::Scalar)
+    };
+    let profile = Arc::new(device.profile().clone());
+    let found = coopmat::fit::lacking(&used.module, &options, &profile, subgroup_size);
+    Ok(found.first().map(|finding| format!("{} [{}]", finding.message, finding.rule.id)))
+}
+
 /// Makes the pipeline.
 pub fn attempt(executor: &VulkanExecutor<'_>, given: &Given) -> Fate {
     match executor.compile(&given.words, &given.case, false) {
@@ -131,10 +152,6 @@ pub fn attempt(executor: &VulkanExecutor<'_>, given: &Given) -> Fate {
             None => Fate::Made,
         },
         Err(error @ Error::Vulkan { .. }) => Fate::DriverRefused(error.to_string()),
-        // The library leaves a module without matrices to its engine, whatever the device lacks.
-        Err(error @ Error::Unsupported { .. }) if given.native => {
-            Fate::Refused("unsupported".to_owned(), error.to_string())
-        }
         Err(error) => Fate::Ours(error.to_string()),
     }
 }
@@ -218,6 +235,11 @@ impl Tally {
     /// Returns the number of attempts for which a pipeline was made.
     pub fn made(&self) -> u64 {
         self.cells().map(|(_, _, row)| row.counts[0] + row.counts[1]).sum()
+    }
+
+    /// Returns the devices.
+    pub fn devices(&self) -> impl Iterator<Item = &str> {
+        self.rows.keys().map(String::as_str)
     }
 
     fn cells(&self) -> impl Iterator<Item = (&str, &str, &Row)> {

@@ -156,7 +156,7 @@ pub fn members(part: Part) -> Result<Vec<Member>, Error> {
 pub fn generated(count: u64, seed: u64) -> Vec<Member> {
     let one = |dialect: Dialect, at: u64| {
         // Sizes that devices with matrices have, and any.
-        let wanted = if at % 2 == 0 { Limits::Nvidia } else { Limits::Any };
+        let wanted = if at.is_multiple_of(2) { Limits::Nvidia } else { Limits::Any };
         let limits = if dialect.has(wanted) { wanted } else { Limits::Any };
         let (profile, seed) = (GeneratorProfile { dialect, limits }.to_string(), seed.wrapping_add(at));
         Member { name: format!("generated/{profile}-{seed}"), source: Source::Generated { profile, seed } }
@@ -199,7 +199,6 @@ fn bench() -> Result<Vec<Member>, Error> {
     let list = List::load(&repository().join("testdata/bench/figures.toml"))?;
     let mut members = Vec::new();
     for figure in &list.figure {
-        let lowered = figure.lowered_khr.first().or(figure.nv2.tries.first());
         let mut add = |what: &str, contender: &Contender, one: Option<&Try>| {
             let values = one.iter().flat_map(|one| &one.spec).enumerate();
             let way = Way {
@@ -215,7 +214,12 @@ fn bench() -> Result<Vec<Member>, Error> {
             };
             members.push(Member { name: format!("bench/{} {what}", figure.name), source });
         };
-        add("nv2", &figure.nv2, lowered);
+        add("nv2", &figure.nv2, figure.nv2.tries.first());
+        for (target, tries) in [("khr", &figure.lowered_khr), ("scalar", &figure.lowered_scalar)] {
+            if !tries.is_empty() {
+                add(&format!("nv2 for {target}"), &figure.nv2, tries.first());
+            }
+        }
         for (what, contender) in [("khr", &figure.khr), ("scalar", &figure.scalar)] {
             if let Some(contender) = contender {
                 add(what, contender, contender.tries.first());

@@ -8,6 +8,7 @@
 pub mod campaign;
 pub mod compile;
 pub mod corpus;
+pub mod devices_page;
 pub mod engine;
 pub mod figures;
 pub mod fuzz;

@@ -5,7 +5,7 @@ mod commands;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use commands::{campaign, compile, figures, mutants, profiles, record, replay, uniformity};
+use commands::{campaign, code, compile, devices_page, figures, mutants, profiles, record, replay, shrink, uniformity};
 use coop_cli::args::OutputStyle;
 use coop_cli::cooprun::report;
 
@@ -40,10 +40,16 @@ enum Command {
     Uniformity(uniformity::Uniformity),
     /// Break the rules of generated modules, and count how many coopcheck finds
     Mutants(mutants::Mutants),
+    /// Print what compilers say of measured kernels, lowered and written by hand
+    Code(code::Code),
     /// Make pipelines of all modules on the compilers of drivers, and say what becomes of them
     Compile(compile::Compile),
+    /// Write the page of devices from the profiles and the last result of `compile`
+    DevicesPage(devices_page::DevicesPage),
     /// Measure kernels, and what the lowerings make of them, beside hand-written ones
     Figures(figures::Figures),
+    /// Make a module small that a driver's compiler crashes at or refuses
+    Shrink(shrink::Shrink),
     /// Compare the built-in profiles of GPUs that are not there with what their drivers say
     Profiles(profiles::Profiles),
     /// Run every module of a folder on a device and keep what it wrote
@@ -59,8 +65,11 @@ fn main() -> ExitCode {
             Command::Campaign(command) => command.run(),
             Command::Uniformity(command) => command.run(),
             Command::Mutants(command) => command.run(),
+            Command::Code(command) => command.run(),
             Command::Compile(command) => command.run(),
+            Command::DevicesPage(command) => command.run(),
             Command::Figures(command) => command.run(),
+            Command::Shrink(command) => command.run(),
             Command::Profiles(command) => command.run(),
             Command::Record(command) => command.run(),
             Command::Replay(command) => command.run(&cli.style),

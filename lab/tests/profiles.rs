@@ -4,6 +4,7 @@ use std::process::Command;
 
 use coop_device::{Origin, Profile};
 use coop_exec::testing::{Driver, gpus, repository};
+use coop_lab::devices_page::{COMPILED, Compiled, page};
 use coop_lab::profiles::name_of;
 
 #[test]
@@ -31,4 +32,24 @@ fn drivers_say_what_is_built_in() {
     let remedy = "look at what changed, then: cooplab profiles --write DATE";
     assert_eq!(output.status.code(), Some(0), "{remedy}\n{said}{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(said.matches(": as built in\n").count(), gpus.len(), "{said}");
+}
+
+/// The page is what the files of the repository make it.
+#[test]
+fn the_page_of_devices_is_current() {
+    let read = |name: &str| std::fs::read_to_string(repository().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let compiled: Compiled = serde_json::from_str(&read(COMPILED)).expect("a result of cooplab compile");
+    let current = page(&compiled, &read("docs/drivers.md"));
+    assert!(current == read("docs/devices.md"), "stale: cooplab devices-page -o docs/devices.md");
+    for name in Profile::builtin_names() {
+        assert!(current.contains(&format!("| {name} |")), "{name}");
+    }
+    let gpus = gpus().expect("the script runs");
+    assert!(compiled.tally.devices().eq(sorted(&gpus)), "cooplab compile --gpu all --output FILE");
+}
+
+fn sorted(gpus: &[String]) -> impl Iterator<Item = &str> {
+    let mut names: Vec<&str> = gpus.iter().map(String::as_str).collect();
+    names.sort_unstable();
+    names.into_iter()
 }
