@@ -7,6 +7,8 @@ mod addressed;
 mod case;
 mod case_text;
 mod compare;
+mod compile;
+mod compile_text;
 mod devices;
 mod execute;
 mod json;
@@ -35,11 +37,13 @@ Examples:
   cooprun run gemm.spv --case gemm.toml --on interp
   cooprun compare gemm.spv lowered.spv --case gemm.toml
   cooprun verify gemm.spv --target scalar --case gemm.toml
+  cooprun compile gemm.spv lowered.spv --case gemm.toml
 
 Exit status:
   0    done, nothing differs
   1    a difference, a message of the validation layer, a write outside of a buffer, or
-       undefined behaviour that the interpreter found
+       undefined behaviour that the interpreter found; compile: the driver refuses a module,
+       crashes, or goes over a limit
   2    input that can't be read, wrong usage, or no device that can run it
   3    verify: the module can't be lowered; the message says why and what to do
   101  a bug in cooprun";
@@ -68,6 +72,8 @@ enum Command {
     Compare(compare::Compare),
     /// Lower a module, run the result, and compare it with the original and with what the case expects
     Verify(verify::Verify),
+    /// Make the pipeline of a module, or of two, and print what the driver says of it: registers, instructions
+    Compile(compile::Compile),
 }
 
 /// The reason why a subcommand failed.
@@ -150,12 +156,9 @@ impl DeviceArgs {
     }
 }
 
-/// The options of a run.
+/// The variant of a case, and what replaces parts of it.
 #[derive(Args, Debug)]
-struct CaseArgs {
-    /// The case file (TOML)
-    #[arg(long, value_name = "FILE")]
-    case: PathBuf,
+struct CaseChoice {
     #[command(flatten)]
     spec: SpecArgs,
     #[command(flatten)]
@@ -163,6 +166,32 @@ struct CaseArgs {
     /// A variant of the case
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
+}
+
+impl CaseChoice {
+    fn apply(&self, mut case: Case) -> Result<Case, Failure> {
+        if let Some(variant) = &self.variant {
+            case = case.with_variant(variant)?;
+        }
+        // What the command line says comes after what the case says.
+        for (id, value) in self.spec.specialization()?.iter() {
+            case.spec.insert(id.to_string(), value.into());
+        }
+        if self.entry.entry.is_some() {
+            case.entry.clone_from(&self.entry.entry);
+        }
+        Ok(case)
+    }
+}
+
+/// The options of a run.
+#[derive(Args, Debug)]
+struct CaseArgs {
+    /// The case file (TOML)
+    #[arg(long, value_name = "FILE")]
+    case: PathBuf,
+    #[command(flatten)]
+    choice: CaseChoice,
     /// The time limit of a dispatch in seconds, on a device or in the interpreter
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     timeout: f64,
@@ -179,18 +208,7 @@ struct CaseArgs {
 
 impl CaseArgs {
     fn load(&self) -> Result<Case, Failure> {
-        let mut case = Case::load(&self.case)?;
-        if let Some(variant) = &self.variant {
-            case = case.with_variant(variant)?;
-        }
-        // What the command line says comes after what the case says.
-        for (id, value) in self.spec.specialization()?.iter() {
-            case.spec.insert(id.to_string(), value.into());
-        }
-        if self.entry.entry.is_some() {
-            case.entry.clone_from(&self.entry.entry);
-        }
-        Ok(case)
+        self.choice.apply(Case::load(&self.case)?)
     }
 
     fn options(&self, bench: u32) -> Result<RunOptions, Error> {
@@ -213,6 +231,7 @@ pub fn main() -> Status {
         Command::Run(command) => (command.run(&cli.style), command.json()),
         Command::Compare(command) => (command.run(&cli.style), command.json()),
         Command::Verify(command) => (command.run(&cli.style), command.json()),
+        Command::Compile(command) => (command.run(&cli.style), command.json()),
     };
     report(result, json)
 }

@@ -11,6 +11,7 @@ pub mod interp;
 pub mod io;
 pub mod json;
 pub mod lower;
+pub mod process;
 pub mod render;
 
 use std::process::ExitCode;
@@ -48,7 +49,7 @@ impl From<Status> for ExitCode {
 }
 
 /// The exit status of a panic.
-const BUG: i32 = 101;
+pub const BUG: i32 = 101;
 
 /// For `--help` of each tool: what the exit statuses mean.
 pub const EXIT_STATUS_HELP: &str = "\

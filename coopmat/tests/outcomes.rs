@@ -116,6 +116,29 @@ fn lowered_to_the_matrices_that_there_are() {
     assert_eq!(self::lowered(scalar).target, Target::Scalar);
 }
 
+/// Where matrices are listed and slow, the best target is code without them; who asks for them gets them.
+#[test]
+fn slow_matrices_are_left_alone() {
+    let mut options = PipelineOptions::default();
+    tutorial(&mut options.specialization, 16);
+    options.specialization.set_u32(3, 16);
+    options.required_subgroup_size = Some(16);
+    options.always_lower = true;
+    let slow = Profile::builtin("intel-arc").expect("built in");
+    assert!(slow.slow_matrices.contains("24404"));
+    let fast = Device::from_profile(Profile { slow_matrices: String::new(), ..slow.clone() });
+    let slow = Device::from_profile(slow);
+    let target =
+        |device: &Device, options: &PipelineOptions| lowered(kernel("gemm_tutorial").for_pipeline(device, options));
+    let taken = target(&slow, &options);
+    assert_eq!(taken.target, Target::Scalar, "{taken:?}");
+    assert!(taken.not_taken.iter().any(|why| why.contains("slower") && why.contains("24404")), "{taken:?}");
+    let taken = target(&fast, &options);
+    assert_eq!(taken.target, Target::Khr, "{taken:?}");
+    options.target = Target::Khr;
+    assert_eq!(target(&slow, &options).target, Target::Khr);
+}
+
 #[test]
 fn the_size_that_the_pipeline_requires_is_the_one_that_is_meant() {
     let mut options = PipelineOptions::default();

@@ -300,9 +300,10 @@ impl FromIterator<Feature> for Features {
 
 impl Serialize for Features {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Feature::ALL.len()))?;
-        for &feature in Feature::ALL {
-            map.serialize_entry(feature.name(), &self.has(feature))?;
+        // A feature that is not mentioned is absent.
+        let mut map = serializer.serialize_map(None)?;
+        for feature in self.iter() {
+            map.serialize_entry(feature.name(), &true)?;
         }
         map.end()
     }

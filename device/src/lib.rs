@@ -9,6 +9,7 @@ mod feature;
 mod read;
 mod require;
 mod scalar;
+mod slow;
 pub mod subgroup;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
@@ -19,7 +20,9 @@ use coop_ir::spv::{Capability, ExecutionModel};
 use serde::{Deserialize, Serialize};
 
 pub use feature::{Feature, Features};
-pub use require::{Requirement, VulkanExtension, capability_requirement, opencl_requirement, spirv_extension};
+pub use require::{
+    Requirement, VulkanExtension, capability_requirement, opencl_requirement, serves_spirv, spirv_extension,
+};
 pub use scalar::{ApiVersion, ComponentType, Scope, SubgroupOperations};
 
 /// The origin of a profile's values.
@@ -28,6 +31,8 @@ pub use scalar::{ApiVersion, ComponentType, Scope, SubgroupOperations};
 pub enum Origin {
     /// Read from the driver on the device itself.
     Measured,
+    /// Read from the driver without the device: something else answered it in the kernel's place.
+    Driver,
     /// Taken from the vendor's documents or from published reports.
     Published,
     /// Unknown.
@@ -39,6 +44,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Origin::Measured => "measured",
+            Origin::Driver => "driver",
             Origin::Published => "published",
             Origin::Unknown => "unknown",
         })
@@ -97,6 +103,10 @@ pub struct Profile {
     pub features: Features,
     /// Device extensions. Only those that matter to compute shaders need to be listed.
     pub extensions: Vec<String>,
+    /// The source of a report that matrices of this device are slower than code without them; empty where there is none.
+    /// Lowering for the best target then prefers scalar code. No query of Vulkan's tells.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub slow_matrices: String,
     /// The list of `VK_KHR_cooperative_matrix`: exact sizes, best first.
     pub khr_properties: Vec<MatrixProperties>,
     /// Matrices that the device supports but does not multiply: they are loaded, stored, and accessed by element. No
@@ -271,9 +281,17 @@ pub struct NvProperties {
 
 /// The built-in profiles, by name.
 const BUILTIN: &[(&str, &str)] = &[
+    ("adreno-630", include_str!("../profiles/adreno-630.json")),
+    ("adreno-740", include_str!("../profiles/adreno-740.json")),
+    ("adreno-830", include_str!("../profiles/adreno-830.json")),
+    ("amd-navi10", include_str!("../profiles/amd-navi10.json")),
+    ("amd-navi21", include_str!("../profiles/amd-navi21.json")),
+    ("amd-polaris10", include_str!("../profiles/amd-polaris10.json")),
     ("amd-rdna3", include_str!("../profiles/amd-rdna3.json")),
     ("amd-rdna4", include_str!("../profiles/amd-rdna4.json")),
+    ("amd-vega10", include_str!("../profiles/amd-vega10.json")),
     ("apple-kosmickrisp", include_str!("../profiles/apple-kosmickrisp.json")),
+    ("apple-m1", include_str!("../profiles/apple-m1.json")),
     ("arm-mali", include_str!("../profiles/arm-mali.json")),
     ("google-swiftshader", include_str!("../profiles/google-swiftshader.json")),
     ("intel-arc", include_str!("../profiles/intel-arc.json")),
@@ -283,6 +301,9 @@ const BUILTIN: &[(&str, &str)] = &[
     ("mesa-lavapipe", include_str!("../profiles/mesa-lavapipe.json")),
     ("mesa-lavapipe-debian12", include_str!("../profiles/mesa-lavapipe-debian12.json")),
     ("nvidia-h100", include_str!("../profiles/nvidia-h100.json")),
+    ("nvk-ampere", include_str!("../profiles/nvk-ampere.json")),
+    ("nvk-kepler", include_str!("../profiles/nvk-kepler.json")),
+    ("nvk-turing", include_str!("../profiles/nvk-turing.json")),
     ("qualcomm-adreno", include_str!("../profiles/qualcomm-adreno.json")),
 ];
 
@@ -449,7 +470,7 @@ mod tests {
     fn published_profiles_name_their_sources() {
         let all: Vec<Profile> = Profile::builtin_names().filter_map(Profile::builtin).collect();
         let published: Vec<&Profile> = all.iter().filter(|p| p.origin == Origin::Published).collect();
-        assert_eq!(published.len(), 10);
+        assert_eq!(published.len(), 8);
         for p in published {
             assert!(p.source.contains(" as of ") && p.source.ends_with("Not measured."), "{}: {}", p.name, p.source);
             assert_eq!(p.khr_properties.is_empty(), !p.has(Feature::CooperativeMatrix), "{}", p.name);
@@ -461,6 +482,31 @@ mod tests {
             assert_eq!(fp8, p.has(Feature::ShaderFloat8CooperativeMatrix), "{}", p.name);
             assert!(p.flexible_properties.is_empty() && p.properties2.is_empty(), "{}", p.name);
         }
+    }
+
+    /// A profile that a driver wrote says which, when, and that nothing ran.
+    #[test]
+    fn profiles_of_drivers_say_so() {
+        let all: Vec<Profile> = Profile::builtin_names().filter_map(Profile::builtin).collect();
+        let of_drivers: Vec<&Profile> = all.iter().filter(|p| p.origin == Origin::Driver).collect();
+        assert_eq!(of_drivers.len(), 13);
+        for p in of_drivers {
+            assert!(p.source.starts_with(&format!("{} on 20", p.driver_info)), "{}: {}", p.name, p.source);
+            assert!(p.source.ends_with("Nothing was executed."), "{}: {}", p.name, p.source);
+            assert_eq!(p.khr_properties.is_empty(), !p.has(Feature::CooperativeMatrix), "{}", p.name);
+            assert!(p.limits.subgroup_size > 1 && p.slow_matrices.is_empty(), "{}", p.name);
+        }
+    }
+
+    /// A profile with slow matrices has matrices, and names the source.
+    #[test]
+    fn slow_matrices_have_a_source() {
+        let slow: Vec<Profile> = Profile::builtin_names().filter_map(Profile::builtin).collect();
+        let slow: Vec<&Profile> = slow.iter().filter(|p| !p.slow_matrices.is_empty()).collect();
+        assert_eq!(slow.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["intel-arc"]);
+        assert!(
+            slow.iter().all(|p| p.has(Feature::CooperativeMatrix) && p.slow_matrices == slow::source("Arc(TM) A770"))
+        );
     }
 
     #[test]

@@ -5,7 +5,10 @@
 use serde_json::Value;
 
 use super::require::misspelt_extension;
-use super::{Api, FlexibleProperties, Limits, MatrixProperties, NvProperties, Profile, ProfileError, Properties2};
+use super::{
+    Api, Feature, Features, FlexibleProperties, Limits, MatrixProperties, NvProperties, Profile, ProfileError,
+    Properties2,
+};
 use super::{ComponentType, Scope};
 use coop_ir::nearest::{DidYouMean, nearest};
 
@@ -44,9 +47,13 @@ fn unchecked(text: &str, value: &Value) -> Result<Profile, ProfileError> {
 fn specimen() -> Value {
     let (a, scope) = (ComponentType::F16, Scope::Subgroup);
     let row = MatrixProperties { m: 1, n: 1, k: 1, a, b: a, c: a, result: a, saturating: false, scope };
+    let mut features = Features::NONE;
+    Feature::ALL.iter().for_each(|&feature| features.insert(feature));
     let profile = Profile {
-        // Vulkan's is not written.
+        // What is not written where it says nothing.
         api: Api::OpenCl,
+        slow_matrices: "a source".into(),
+        features,
         extensions: vec![String::new()],
         khr_properties: vec![row],
         held_properties: vec![row],
@@ -184,7 +191,6 @@ fn extension(name: &str) -> Result<(), ProfileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Feature;
 
     fn with(members: &str) -> Result<Profile, String> {
         from_json(&format!(r#"{{"limits": {{"subgroupSize": 32}}{members}}}"#)).map_err(|e| e.to_string())

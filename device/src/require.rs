@@ -348,6 +348,11 @@ pub fn spirv_extension(name: &str) -> Option<VulkanExtension> {
     SPIRV_EXTENSIONS.iter().find(|(spirv, _)| *spirv == name).map(|(_, vulkan)| *vulkan)
 }
 
+/// Returns true if a SPIR-V extension asks for the Vulkan extension of that name.
+pub fn serves_spirv(name: &str) -> bool {
+    SPIRV_EXTENSIONS.iter().any(|(_, vulkan)| vulkan.name == name)
+}
+
 /// Returns the Vulkan extension of the table of which a name looks like a misspelling. A name that differs in its
 /// numbers is another version, and the vendor prefix must be right.
 pub(super) fn misspelt_extension(name: &str) -> Option<&'static str> {

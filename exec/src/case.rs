@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use coop_device::{ComponentType, Limits};
 use coop_ir::constant::{SpecValue, Specialization, parse_spec_id};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::file::{self, MAX_TEXT};
@@ -89,7 +89,7 @@ pub struct Variant {
 }
 
 /// A number in a case file. Strings hold what TOML's integers can't: `"0xffffffffffffffff"`.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Number {
     /// `true`, `false`: 1 and 0.

@@ -62,6 +62,14 @@ impl Error {
         Error::Case(message.into())
     }
 
+    /// Returns the error with the messages of the validation layer, if it is one of a Vulkan call.
+    pub(crate) fn with_messages(self, messages: Vec<String>) -> Error {
+        match self {
+            Error::Vulkan { call, result, .. } => Error::Vulkan { call, result, messages },
+            other => other,
+        }
+    }
+
     /// Makes an error of the module.
     pub(crate) fn module(message: impl Into<String>) -> Error {
         Error::Module(message.into())

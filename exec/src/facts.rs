@@ -75,6 +75,14 @@ pub struct Binding {
     pub used: bool,
 }
 
+impl Binding {
+    /// Returns the set, the binding and the name, for messages.
+    pub fn place(&self) -> String {
+        let name = self.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
+        format!("set {}, binding {}{name}", self.set, self.binding)
+    }
+}
+
 /// The facts about a module that a run needs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Facts {

@@ -7,12 +7,14 @@
 pub mod bounds;
 pub mod case;
 pub mod compare;
+pub mod compiled;
 pub mod error;
 pub mod executor;
 pub mod facts;
 pub mod file;
 pub mod fill;
 pub mod interp;
+pub mod isa;
 pub mod measure;
 pub mod number;
 pub mod opencl;

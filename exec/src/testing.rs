@@ -5,6 +5,8 @@
 //! of the same test program, started for this one test by the wrapper that `scripts/drivers.sh` made. Without wrapper
 //! and driver the test prints that it was skipped; with `COOP_REQUIRE_VULKAN=1` it fails.
 
+pub mod llama;
+
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,6 +32,8 @@ pub enum Driver {
     Debian12,
     /// Mesa's driver of AMD's Navi 31 (RDNA 3) without the GPU: it compiles pipelines, and executes nothing.
     Navi31,
+    /// The driver of another GPU that is not there, by its name in `scripts/drivers.sh gpus`.
+    Gpu(&'static str),
     /// pocl, which runs kernels with subgroups of the size that they ask for.
     Pocl,
     /// Mesa's OpenCL on llvmpipe, with subgroups of 16.
@@ -45,6 +49,7 @@ impl Driver {
             Driver::Lavapipe => "new",
             Driver::Debian12 => "debian12",
             Driver::Navi31 => "amd-navi31",
+            Driver::Gpu(name) => name,
             Driver::Pocl => "pocl",
             Driver::Rusticl => "rusticl",
             Driver::Intel => "intel",
@@ -67,21 +72,33 @@ impl Driver {
     }
 
     fn wrapper(self) -> PathBuf {
-        cached(match self {
-            Driver::Lavapipe => "mesa-run",
-            Driver::Debian12 => "mesa12-run",
-            Driver::Navi31 => "amd-navi31-run",
-            Driver::Pocl => "pocl-run",
-            Driver::Rusticl => "rusticl-run",
-            Driver::Intel => "intel-run",
+        cached(&match self {
+            Driver::Lavapipe => "mesa-run".to_owned(),
+            Driver::Debian12 => "mesa12-run".to_owned(),
+            _ => format!("{}-run", self.tag()),
         })
     }
 }
 
+/// Returns the program that starts others with the driver of a GPU that is not there; the file may not exist.
+pub fn runner_of_gpu(name: &str) -> PathBuf {
+    cached(&format!("{name}-run"))
+}
+
+/// Returns the names of the GPUs that `scripts/drivers.sh` has drivers for.
+pub fn gpus() -> std::io::Result<Vec<String>> {
+    let output = Command::new(repository().join("scripts/drivers.sh")).arg("gpus").output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
+}
+
 /// A program that `scripts/drivers.sh` put into the cache.
 fn cached(name: &str) -> PathBuf {
-    let cache = std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from);
-    cache.join("bin").join(name)
+    cache().join("bin").join(name)
+}
+
+/// Returns the folder of what the scripts fetch.
+fn cache() -> PathBuf {
+    std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from)
 }
 
 /// Returns a tool that `scripts/drivers.sh NAME` fetches and that no test requires. Prints a note if it is missing.
@@ -111,8 +128,7 @@ macro_rules! vulkan_test {
 /// Returns the folder of llama.cpp's modules, which `scripts/llama-shaders.sh` compiles. `None` if it does not exist,
 /// which is printed, and is a failure if `COOP_REQUIRE_LLAMA` is 1.
 pub fn llama_modules() -> Option<PathBuf> {
-    let cache = std::env::var_os("COOP_CACHE").map_or_else(|| repository().join(".cache"), PathBuf::from);
-    let folder = cache.join("llama");
+    let folder = cache().join("llama");
     if folder.is_dir() {
         return Some(folder);
     }

@@ -14,6 +14,8 @@
 #![allow(unsafe_code)]
 
 mod buffers;
+mod compile;
+mod compute;
 mod device;
 mod instance;
 mod pipeline;
@@ -30,6 +32,7 @@ use coop_device::{Feature, Profile};
 use coop_ir::Module;
 
 use crate::case::Case;
+use crate::compiled::Compiled;
 use crate::error::Error;
 use crate::executor::{Executor, Outcome, RunOptions};
 use crate::measure::{Measure, MeasureOptions, Measured};
@@ -219,6 +222,19 @@ impl<'a> VulkanExecutor<'a> {
         self.spent.take()
     }
 
+    /// Makes the pipeline of a module with what a case says of the entry point, the specialization and subgroups, and
+    /// returns what the driver says about it. Needs no buffers and executes nothing. With `texts` the driver keeps the
+    /// module at the stages of its compilation, which takes time.
+    pub fn compile(&self, words: &[u32], case: &Case, texts: bool) -> Result<Compiled, Error> {
+        self.instance.take_messages();
+        let result = self.spelled_words(words, case).and_then(|words| compile::compile(self, &words, case, texts));
+        let messages = self.instance.take_messages();
+        match result {
+            Ok(compiled) => Ok(Compiled { messages, ..compiled }),
+            Err(error) => Err(error.with_messages(messages)),
+        }
+    }
+
     /// Returns a logical device that has what is needed.
     fn logical(&self, needs: Needs) -> Result<Rc<Device<'a>>, Error> {
         let kept = self.kept.take();
@@ -275,8 +291,7 @@ impl Executor for VulkanExecutor<'_> {
         let messages = self.instance.take_messages();
         match result {
             Ok(outcome) => Ok(Outcome { messages, ..outcome }),
-            Err(Error::Vulkan { call, result, .. }) => Err(Error::Vulkan { call, result, messages }),
-            Err(other) => Err(other),
+            Err(error) => Err(error.with_messages(messages)),
         }
     }
 }

@@ -5,13 +5,16 @@ mod commands;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use commands::{campaign, figures, lowering, mutants, record, replay, uniformity};
+use commands::{
+    campaign, code, compile, devices_page, figures, lowering, mutants, profiles, record, replay, shrink, uniformity,
+};
 use coop_cli::args::OutputStyle;
 use coop_cli::cooprun::report;
 
 const EXAMPLES: &str = "\
 Examples:
   cooplab campaign --dialect khr,nv2 --on interp --target khr,scalar --count 10000
+  cooplab compile --gpu all --jobs 2
   cooplab record testdata/hardware --device 0 -o testdata/hardware/h100
   cooplab replay testdata/hardware --on interp --semantics nvidia
 
@@ -39,10 +42,20 @@ enum Command {
     Uniformity(uniformity::Uniformity),
     /// Break the rules of generated modules, and count how many coopcheck finds
     Mutants(mutants::Mutants),
+    /// Print what compilers say of measured kernels, lowered and written by hand
+    Code(code::Code),
+    /// Make pipelines of all modules on the compilers of drivers, and say what becomes of them
+    Compile(compile::Compile),
+    /// Write the page of devices from the profiles and the last result of `compile`
+    DevicesPage(devices_page::DevicesPage),
     /// Measure kernels, and what the lowerings make of them, beside hand-written ones
     Figures(figures::Figures),
     /// Time the lowerings of an engine's pipelines
     Lowering(lowering::Lowering),
+    /// Make a module small that a driver's compiler crashes at or refuses
+    Shrink(shrink::Shrink),
+    /// Compare the built-in profiles of GPUs that are not there with what their drivers say
+    Profiles(profiles::Profiles),
     /// Run every module of a folder on a device and keep what it wrote
     Record(record::Record),
     /// Run every module of a folder, as it is or lowered, and compare with what a device wrote
@@ -56,8 +69,13 @@ fn main() -> ExitCode {
             Command::Campaign(command) => command.run(),
             Command::Uniformity(command) => command.run(),
             Command::Mutants(command) => command.run(),
+            Command::Code(command) => command.run(),
+            Command::Compile(command) => command.run(),
+            Command::DevicesPage(command) => command.run(),
             Command::Figures(command) => command.run(),
             Command::Lowering(command) => command.run(),
+            Command::Shrink(command) => command.run(),
+            Command::Profiles(command) => command.run(),
             Command::Record(command) => command.run(),
             Command::Replay(command) => command.run(&cli.style),
         };

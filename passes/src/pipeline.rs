@@ -357,7 +357,7 @@ fn spec_ids(m: &Module) -> impl Iterator<Item = u32> {
 }
 
 /// The best target: matrices where the device has any and they can express the module, with subgroups of any size that it has;
-/// else scalar code. The refusal of the last target is what is answered when none can.
+/// else scalar code, which comes first where the device's matrices are slow. The refusal of the last target is what is answered when none can.
 fn auto(module: &Module, options: &Options<'_>, subgroups: &Subgroups, after: After<'_>) -> Result<Lowered, Error> {
     let mut targets = Vec::new();
     if let Some(profile) = options.profile.filter(|p| p.has(Feature::CooperativeMatrix)) {
@@ -367,11 +367,17 @@ fn auto(module: &Module, options: &Options<'_>, subgroups: &Subgroups, after: Af
         targets.push(Target::Khr);
     }
     targets.push(Target::Scalar);
+    let mut reasons: Vec<String> = Vec::new();
+    if let Some(profile) = options.profile.filter(|p| targets.len() > 1 && !p.slow_matrices.is_empty()) {
+        targets.rotate_right(1);
+        let why =
+            format!("matrices of {} are slower than code without them, says {}", profile.name, profile.slow_matrices);
+        reasons.extend(targets.iter().skip(1).map(|target| format!("{target}: {why}")));
+    }
     let sizes: Vec<Option<SubgroupSize>> = match subgroups.sizes.as_slice() {
         [] => vec![None],
         sizes => sizes.iter().copied().map(Some).collect(),
     };
-    let mut reasons: Vec<String> = Vec::new();
     let mut answer = Err(Error::Bug { pass: "auto", message: "no target".to_owned() });
     for target in targets {
         let mut first = None;

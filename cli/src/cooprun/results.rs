@@ -39,10 +39,15 @@ pub(super) fn dump(outcome: &Outcome, folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns a buffer's name as a file name: characters other than letters, digits, `-` and `_` become `_`.
+/// Returns the name of a buffer's file.
 pub(super) fn dump_name(buffer: &str) -> String {
+    format!("{}.bin", file_name(buffer))
+}
+
+/// Returns a name as that of a file: characters other than letters, digits, `-` and `_` become `_`.
+pub(super) fn file_name(name: &str) -> String {
     let safe = |c: char| if c.is_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
-    format!("{}.bin", buffer.chars().map(safe).collect::<String>())
+    name.chars().map(safe).collect()
 }
 
 /// The comparisons of a lowered module, and their results.

@@ -8,7 +8,7 @@ use super::structs::{
 use super::{QueryError, check};
 use crate::{
     ApiVersion, ComponentType, Feature, Features, FlexibleProperties, Limits, MatrixProperties, NvProperties, Origin,
-    Profile, Properties2, Scope, SubgroupOperations,
+    Profile, Properties2, Scope, SubgroupOperations, slow,
 };
 use ash::vk;
 
@@ -30,7 +30,11 @@ pub unsafe fn profile(
     query.flexible_list()?;
     query.properties2()?;
     query.nv_list()?;
-    Ok(query.profile)
+    let mut profile = query.profile;
+    if profile.has(Feature::CooperativeMatrix) {
+        profile.slow_matrices = slow::source(&profile.device);
+    }
+    Ok(profile)
 }
 
 /// Cooperative matrices need extended queries, which are core in 1.1.

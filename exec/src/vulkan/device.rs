@@ -13,7 +13,7 @@ use coop_device::{
 
 use super::buffers::Spares;
 use super::instance::Instance;
-use super::{Physical, check};
+use super::{Physical, check, compile};
 use crate::case::Case;
 use crate::error::Error;
 use crate::executor::RunOptions;
@@ -281,6 +281,9 @@ impl<'a> Device<'a> {
             if members.contains(&1) {
                 chain.push(group.s_type, &members);
             }
+        }
+        if needs.extensions.contains(compile::EXTENSION) {
+            chain.push(compile::FEATURES, &[vk::TRUE]);
         }
         let mut features = vk::PhysicalDeviceFeatures2 { p_next: chain.head(), ..Default::default() };
         for (feature, on) in structs::core_features(&mut features.features) {

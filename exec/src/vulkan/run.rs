@@ -71,7 +71,7 @@ pub(super) fn run(
 
 /// Returns the case without its subgroup size, if the device does not support it and the module uses no subgroups: the
 /// case is then that of a kernel, and the module its lowering to a shader.
-fn without_subgroup_size(case: &Case, facts: &Facts, physical: &Physical) -> Option<Case> {
+pub(super) fn without_subgroup_size(case: &Case, facts: &Facts, physical: &Physical) -> Option<Case> {
     let limits = &physical.profile.limits;
     let range = limits.min_subgroup_size..=limits.max_subgroup_size;
     let lacks = case.subgroup_size.is_some_and(|size| size.is_power_of_two() && !range.contains(&size));
@@ -159,7 +159,7 @@ pub(super) fn measure(
 }
 
 /// Refuses a workgroup or a dispatch that is too large, which is undefined behavior for the driver.
-fn check_sizes(physical: &Physical, entry: &Entry, case: &Case) -> Result<(), Error> {
+pub(super) fn check_sizes(physical: &Physical, entry: &Entry, case: &Case) -> Result<(), Error> {
     let limits = &physical.profile.limits;
     let unsupported = |line: String| {
         let device = physical.profile.device.clone();

@@ -19,6 +19,7 @@ use coop_cli::Status;
 use coop_cli::args::{MOST_ENTROPY, MOST_JOBS, MOST_SECONDS, TargetArg, whole};
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::io;
+use coop_cli::process::this_program;
 use coop_lab::campaign::{
     Differential, Tally, Trouble, Without, entropy, keep, may_end, may_end_lowered, reduce, salt, shrink, try_seed,
 };
@@ -482,15 +483,7 @@ impl Campaign {
 
     /// This program.
     fn tool(&self) -> Command {
-        let program = std::env::args_os().next().unwrap_or_default();
-        let mut command = match std::env::var_os("COOP_RUNNER") {
-            Some(runner) => {
-                let mut command = Command::new(runner);
-                command.arg(&program);
-                command
-            }
-            None => Command::new(&program),
-        };
+        let mut command = this_program();
         command.arg("campaign").stdin(Stdio::null());
         // Jobs are enough threads.
         if std::env::var_os("LP_NUM_THREADS").is_none() {

@@ -1,0 +1,105 @@
+//! `cooplab compile` on drivers of GPUs that are not there: a small part of the corpus on one GPU of each driver.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use coop_exec::testing::{Driver, gpus, repository};
+
+/// One GPU of each driver, with matrices where a GPU of the driver has them.
+const GPUS: [&str; 4] = ["amd-navi31", "nvk-ampere", "adreno-740", "apple-m1"];
+
+fn compile(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cooplab"));
+    command.arg("compile").args(arguments).current_dir(repository());
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Returns the rows of the table, each with its cells.
+fn rows(output: &Output) -> Vec<Vec<String>> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().skip(2).take_while(|line| line.starts_with('|'));
+    lines.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+#[test]
+fn the_gpus_are_among_those_of_the_script() {
+    let known = gpus().expect("the script runs");
+    assert!(GPUS.iter().all(|name| known.iter().any(|gpu| gpu == name)), "{known:?}");
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    for (arguments, why) in [
+        (&["--gpu", "no-such-gpu", "--part", "bench"][..], "there is no 'no-such-gpu'"),
+        (&["--gpu", "amd-navi31", "--target", "metal"], "there is no 'metal'"),
+        (&["--part", "bench", "--only", "no such module"], "there is no such module"),
+        (&["--worker", "{}"], "--worker"),
+    ] {
+        let output = compile(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(why), "{arguments:?}: {said}");
+    }
+}
+
+/// Every kernel is given to the compilers as it is or lowered, and what is given is compiled.
+#[test]
+fn kernels_compile_on_every_driver() {
+    if GPUS.iter().any(|gpu| Driver::Gpu(gpu).wrapper_or_skip("kernels").is_none()) {
+        return;
+    }
+    let output = compile(&[
+        "--gpu",
+        &GPUS.join(","),
+        "--part",
+        "testdata",
+        "--only",
+        "kernels/gemm",
+        "--every",
+        "2",
+        "--jobs",
+        "2",
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{}{said}", String::from_utf8_lossy(&output.stdout));
+    let rows = rows(&output);
+    assert_eq!(rows.len(), GPUS.len() * 3, "{rows:?}");
+    for row in &rows {
+        let made = |at: usize| row[at].parse::<u64>().unwrap_or(0);
+        // Only two of the GPUs have matrices.
+        let least = if row[1] == "khr" && ["adreno-740", "apple-m1"].contains(&row[0].as_str()) { 0 } else { 5 };
+        assert!(made(2) + made(3) >= least, "{row:?}");
+    }
+}
+
+/// What a driver does not make a pipeline of is told apart and kept.
+#[test]
+fn crashes_and_refusals_are_told_apart_and_kept() {
+    if ["amd-navi31", "nvk-ampere"].iter().any(|gpu| Driver::Gpu(gpu).wrapper_or_skip("a crash").is_none()) {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compile-kept");
+    let _ = std::fs::remove_dir_all(&folder);
+    let name = "drivers/gpu/length-in-constant";
+    let output = compile(&[
+        "--gpu",
+        "amd-navi31,nvk-ampere",
+        "--part",
+        "testdata",
+        "--only",
+        name,
+        "--target",
+        "auto",
+        "--keep",
+        folder.to_str().expect("a name"),
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(&format!("amd-navi31, auto, {name}: the driver crashed: ")), "{text}");
+    assert!(text.contains(&format!("nvk-ampere, auto, {name}: the driver refuses it: ")), "{text}");
+    for file in
+        ["amd-navi31-auto-drivers-gpu-length-in-constant.spv", "nvk-ampere-auto-drivers-gpu-length-in-constant.toml"]
+    {
+        assert!(folder.join(file).is_file(), "{file} is not kept");
+    }
+}
