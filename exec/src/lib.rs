@@ -16,6 +16,7 @@ pub mod interp;
 pub mod measure;
 pub mod number;
 pub mod opencl;
+pub mod proof;
 pub mod quantised;
 pub mod random;
 pub mod reference;
