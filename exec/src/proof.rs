@@ -16,16 +16,23 @@ use std::fmt;
 use coop_ir::{Id, Module};
 
 use crate::bounds::Bounds;
-use crate::case::{BufferKind, Case};
+use crate::case::{Buffer, BufferKind, Case};
 use crate::error::Error;
-use crate::interp::{Agreement, Arithmetic, Blocks, Fingerprints, Interpreted, Mismatch, Report, Symbolic};
+use crate::executor::Outcome;
+use crate::interp::{
+    Agreement, Arithmetic, Blocks, Config, Elements, Fingerprints, Interpreted, Mismatch, Report, Symbolic,
+};
 use crate::number;
+use crate::tolerance::Tolerance;
 
 /// Runs are repeated with other values of the symbols until the error is less than this power of two.
 const WANTED_LOG2: f64 = -40.0;
 
 /// The most repetitions.
 const MOST_ROUNDS: u32 = 4;
+
+/// The seeds that are tried where expressions differ and values do not.
+const WITNESSES: u64 = 3;
 
 /// The most bytes of buffers in a proof: their terms take some sixteen times that.
 const MOST_BYTES: usize = 256 << 20;
@@ -146,90 +153,134 @@ pub fn prove(
     lowered: (&Module, &Case),
     options: &Options,
 ) -> Result<Proof, Error> {
-    let case = original.1;
-    if let Some(name) = options.fixed.iter().find(|name| !case.buffer.iter().any(|b| b.name == **name)) {
-        return Err(Error::case(format!("there is no buffer '{name}' whose contents could be fixed")));
-    }
-    let data: Vec<bool> = case
-        .buffer
-        .iter()
-        .map(|b| b.kind == BufferKind::Storage && !b.fill.has_addresses() && !options.fixed.contains(&b.name))
-        .collect();
-    let names = case.buffer.iter().zip(&data).filter(|(_, data)| **data).map(|(b, _)| b.name.clone()).collect();
-    let mut proof = Proof {
-        verdict: Verdict::Proved,
-        arithmetic: options.arithmetic,
-        data: names,
-        stored: 0,
-        differing: 0,
-        mismatches: Vec::new(),
-        log2_error: 0.0,
-        rounds: 0,
-        decisions: 0,
-        blocks: [Blocks::default(), Blocks::default()],
-    };
-    let bytes: usize = case.buffer.iter().map(crate::case::Buffer::size).sum();
-    if bytes > MOST_BYTES {
-        let why = format!("the buffers have {bytes} bytes, more than {MOST_BYTES}; a case with fewer proves as much");
-        return Ok(Proof { verdict: Verdict::NotProvable(why), ..proof });
-    }
-    let mut log2_error = 0.0;
-    while proof.rounds < MOST_ROUNDS && log2_error >= WANTED_LOG2 {
-        let seed = options.seed.wrapping_add(u64::from(proof.rounds) << 32);
-        let symbolic = Symbolic { arithmetic: options.arithmetic, seed, data: data.clone() };
-        let agreement = match proof.round(interpreted, original, lowered, &symbolic)? {
-            Ok(agreement) => agreement,
-            Err(verdict) => return Ok(Proof { verdict, ..proof }),
-        };
-        log2_error += agreement.log2_error().min(0.0);
-        proof.log2_error = log2_error;
-    }
-    if log2_error >= WANTED_LOG2 {
-        let why = format!("the probability of an error is 2^{:.0} only: the case computes too much", log2_error.ceil());
-        proof.verdict = Verdict::NotProvable(why);
-    }
-    Ok(proof)
+    Prover::new(*interpreted, original.0, original.1, options)?.prove(lowered.0, lowered.1)
 }
 
-impl Proof {
-    /// Runs both modules once.
-    fn round(
-        &mut self,
-        interpreted: &Interpreted,
-        original: (&Module, &Case),
-        lowered: (&Module, &Case),
-        symbolic: &Symbolic,
-    ) -> Result<Result<Agreement, Verdict>, Error> {
-        let case = original.1;
-        let mut sides = Vec::new();
-        for (k, (name, (module, case))) in [("original", original), ("lowered module", lowered)].into_iter().enumerate() {
-            let (report, fingerprints) = match interpreted.run_symbolic(module, case, symbolic) {
-                Ok(ran) => ran,
-                Err(error @ (Error::Unsupported { .. } | Error::Timeout { .. })) => {
-                    return Ok(Err(Verdict::NotProvable(format!("the {name} can't be run: {error}"))));
-                }
-                Err(error) => return Err(error),
-            };
-            self.blocks[k] = fingerprints.blocks.clone();
-            if let Some(verdict) = complaint(name, k == 0, &report, &fingerprints) {
-                return Ok(Err(verdict));
-            }
-            sides.push((report, fingerprints));
+/// A module and a case, which other modules are compared with.
+pub struct Prover<'a> {
+    interpreted: Interpreted,
+    module: &'a Module,
+    case: &'a Case,
+    options: &'a Options,
+    data: Vec<bool>,
+    /// The runs of the original: one for each round, or why there is none.
+    rounds: Vec<Result<Fingerprints, Verdict>>,
+}
+
+impl<'a> Prover<'a> {
+    /// Prepares proofs about other versions of a module.
+    pub fn new(
+        interpreted: Interpreted,
+        module: &'a Module,
+        case: &'a Case,
+        options: &'a Options,
+    ) -> Result<Prover<'a>, Error> {
+        if let Some(name) = options.fixed.iter().find(|name| !case.buffer.iter().any(|b| b.name == **name)) {
+            return Err(Error::case(format!("there is no buffer '{name}' whose contents could be fixed")));
         }
-        let sizes: Vec<usize> = case.buffer.iter().map(|b| number::size_of(b.element)).collect();
-        let [(_, a), (_, b)] = sides.as_mut_slice() else { unreachable!("two modules ran") };
-        let agreement = Fingerprints::compare(a, b, &sizes);
-        self.rounds += 1;
-        self.stored = agreement.stored;
-        self.decisions = agreement.decisions;
-        self.differing = agreement.differing;
-        self.mismatches.clone_from(&agreement.mismatches);
-        let verdict = judged(interpreted, original, &agreement, a, b)?;
-        Ok(match verdict {
-            Some(verdict) => Err(verdict),
-            None => Ok(agreement),
+        let is_data =
+            |b: &Buffer| b.kind == BufferKind::Storage && !b.fill.has_addresses() && !options.fixed.contains(&b.name);
+        let data = case.buffer.iter().map(is_data).collect();
+        Ok(Prover { interpreted, module, case, options, data, rounds: Vec::new() })
+    }
+
+    /// Proves that a module stores what the original stores; its case is that of the original, but for what its pipeline
+    /// is asked for.
+    pub fn prove(&mut self, lowered: &Module, case: &Case) -> Result<Proof, Error> {
+        let named = self.case.buffer.iter().zip(&self.data).filter(|(_, data)| **data);
+        let mut proof = Proof {
+            verdict: Verdict::Proved,
+            arithmetic: self.options.arithmetic,
+            data: named.map(|(b, _)| b.name.clone()).collect(),
+            stored: 0,
+            differing: 0,
+            mismatches: Vec::new(),
+            log2_error: 0.0,
+            rounds: 0,
+            decisions: 0,
+            blocks: [Blocks::default(), Blocks::default()],
+        };
+        let bytes: usize = self.case.buffer.iter().map(Buffer::size).sum();
+        if bytes > MOST_BYTES {
+            let why =
+                format!("the buffers have {bytes} bytes, more than {MOST_BYTES}; a case with fewer proves as much");
+            return Ok(Proof { verdict: Verdict::NotProvable(why), ..proof });
+        }
+        while proof.rounds < MOST_ROUNDS && proof.log2_error >= WANTED_LOG2 {
+            if let Err(verdict) = self.round(lowered, case, &mut proof)? {
+                proof.verdict = verdict;
+                return Ok(proof);
+            }
+        }
+        if proof.log2_error >= WANTED_LOG2 {
+            let bound = proof.log2_error.ceil();
+            let why = format!("the probability of an error is 2^{bound:.0} only: the case computes too much");
+            proof.verdict = Verdict::NotProvable(why);
+        }
+        Ok(proof)
+    }
+
+    /// Runs a module symbolically, in one round of a proof.
+    fn run(
+        &self,
+        (name, is_original): (&str, bool),
+        round: u32,
+        module: &Module,
+        case: &Case,
+    ) -> Result<Result<Fingerprints, Verdict>, Error> {
+        let seed = self.options.seed.wrapping_add(u64::from(round) << 32);
+        let symbolic = Symbolic { arithmetic: self.options.arithmetic, seed, data: self.data.clone() };
+        Ok(match self.interpreted.run_symbolic(module, case, &symbolic) {
+            Ok((report, fingerprints)) => match complaint(name, is_original, &report, &fingerprints) {
+                Some(verdict) => Err(verdict),
+                None => Ok(fingerprints),
+            },
+            Err(error @ (Error::Unsupported { .. } | Error::Timeout { .. })) => {
+                Err(Verdict::NotProvable(format!("the {name} can't be run: {error}")))
+            }
+            Err(error) => return Err(error),
         })
     }
+
+    /// Runs both modules once and compares them.
+    fn round(&mut self, lowered: &Module, case: &Case, proof: &mut Proof) -> Result<Result<(), Verdict>, Error> {
+        let round = proof.rounds;
+        if self.rounds.len() <= round as usize {
+            let original = self.run(("original", true), round, self.module, self.case)?;
+            self.rounds.push(original);
+        }
+        let b = self.run(("lowered module", false), round, lowered, case)?;
+        let a = match &mut self.rounds[round as usize] {
+            Ok(a) => a,
+            Err(verdict) => return Ok(Err(verdict.clone())),
+        };
+        proof.blocks[0] = a.blocks.clone();
+        let mut b = match b {
+            Ok(b) => b,
+            Err(verdict) => return Ok(Err(verdict)),
+        };
+        proof.blocks[1] = b.blocks.clone();
+        let buffers: Vec<Elements> = self.case.buffer.iter().map(elements).collect();
+        let agreement = Fingerprints::compare(a, &mut b, &buffers);
+        proof.rounds += 1;
+        proof.stored = agreement.stored;
+        proof.decisions = agreement.decisions;
+        proof.differing = agreement.differing;
+        proof.mismatches.clone_from(&agreement.mismatches);
+        proof.log2_error += agreement.log2_error().min(0.0);
+        let verdict = judged(&self.interpreted, (self.module, self.case), (lowered, case), &agreement, a, &b)?;
+        Ok(verdict.map_or(Ok(()), Err))
+    }
+}
+
+/// Returns what of a buffer is compared.
+fn elements(buffer: &Buffer) -> Elements {
+    let group = match buffer.tolerance {
+        Tolerance::Sums { group, .. } => usize::try_from(group).unwrap_or(usize::MAX),
+        Tolerance::Any => 0,
+        _ => 1,
+    };
+    Elements { size: number::size_of(buffer.element), group }
 }
 
 /// Returns the verdict if a run by itself makes a proof impossible.
@@ -248,6 +299,7 @@ fn complaint(name: &str, is_original: bool, report: &Report, fingerprints: &Fing
 fn judged(
     interpreted: &Interpreted,
     original: (&Module, &Case),
+    lowered: (&Module, &Case),
     agreement: &Agreement,
     a: &Fingerprints,
     b: &Fingerprints,
@@ -264,23 +316,30 @@ fn judged(
         let (n, at) = (thousands(agreement.differing), place(first.buffer, first.element));
         let all = thousands(agreement.stored);
         let what = format!("{n} of {all} stored elements differ, the first is {at}");
-        let values = differences(interpreted, original, a, b)?;
-        return Ok(Some(match (first.certain, values) {
-            (true, _) => Verdict::Refuted(what),
-            (false, Some(values)) => Verdict::Refuted(format!("{what}; {values}")),
-            (false, None) => Verdict::NotProvable(format!(
+        if first.certain {
+            return Ok(Some(Verdict::Refuted(what)));
+        }
+        let values = match differences(interpreted.config, original, a, b)? {
+            None => witness(interpreted, original, lowered)?,
+            found => found,
+        };
+        return Ok(Some(match values {
+            Some(values) => Verdict::Refuted(format!("{what}; {values}")),
+            None => Verdict::NotProvable(format!(
                 "{what}; the values agree on the case's data, and the expressions may be equal by a law that is not known here"
             )),
         }));
     }
     if let Some((buffer, element)) = agreement.lost {
         let lost = a.lost().map(|l| ("original", l)).or_else(|| b.lost().map(|l| ("lowered module", l)));
-        let why = lost.map_or_else(String::new, |(name, (at, why))| format!(": {why} (instruction {at} of the {name})"));
+        let why =
+            lost.map_or_else(String::new, |(name, (at, why))| format!(": {why} (instruction {at} of the {name})"));
         let at = place(buffer, element);
         return Ok(Some(Verdict::NotProvable(format!("{at} depends on data in an unknown way{why}"))));
     }
     if let Some(what) = &agreement.new_decision {
-        let why = format!("data decides something in the lowered module that it does not decide in the original: {what}");
+        let why =
+            format!("data decides something in the lowered module that it does not decide in the original: {what}");
         return Ok(Some(Verdict::NotProvable(why)));
     }
     if agreement.unbounded {
@@ -289,23 +348,53 @@ fn judged(
     if agreement.stored == 0 {
         return Ok(Some(Verdict::NotProvable("nothing is stored".into())));
     }
-    let values = differences(interpreted, original, a, b)?;
+    let values = differences(interpreted.config, original, a, b)?;
     Ok(values.map(|values| Verdict::Refuted(format!("the expressions agree, but not their rounded values: {values}"))))
 }
 
-/// Returns the first difference between what the runs stored with the case's data.
+/// Returns the first difference between what two runs stored with a case's data.
 fn differences(
-    interpreted: &Interpreted,
+    config: Config,
     (module, case): (&Module, &Case),
     a: &Fingerprints,
     b: &Fingerprints,
 ) -> Result<Option<String>, Error> {
-    let outcome = |side: &Fingerprints| Interpreted::outcome(side.memory.clone(), &Report::default());
-    let (wanted, got) = (outcome(a), outcome(b));
+    apart(config, module, case, [a, b].map(|side| Interpreted::outcome(side.memory.clone(), &Report::default())))
+}
+
+/// Returns the first difference between two outcomes.
+fn apart(config: Config, module: &Module, case: &Case, [wanted, got]: [Outcome; 2]) -> Result<Option<String>, Error> {
     if got.compare(&wanted, case)?.is_empty() {
         return Ok(None);
     }
-    let bounds = Bounds::derive(module, case, interpreted.config);
+    let bounds = Bounds::derive(module, case, config);
     let found = got.compare_within(&wanted, case, &bounds, 2)?;
-    Ok(found.first().map(|difference| difference.to_string()))
+    Ok(found.first().map(ToString::to_string))
+}
+
+/// Looks for other data of the case's kind for which two modules store other values.
+fn witness(
+    interpreted: &Interpreted,
+    (module, case): (&Module, &Case),
+    (lowered, asked): (&Module, &Case),
+) -> Result<Option<String>, Error> {
+    for seed in 1..=WITNESSES {
+        let [mut one, mut other] = [case.clone(), asked.clone()];
+        for case in [&mut one, &mut other] {
+            case.seed = case.seed.wrapping_add(seed);
+        }
+        let (wanted, report) = interpreted.run_module(module, &one)?;
+        if report.is_undefined() {
+            continue;
+        }
+        let (got, report) = interpreted.run_module(lowered, &other)?;
+        if report.is_undefined() {
+            return Ok(Some(format!("with the seed {} the lowered module has undefined behaviour", one.seed)));
+        }
+        let outcomes = [wanted, got].map(|memory| Interpreted::outcome(memory, &Report::default()));
+        if let Some(found) = apart(interpreted.config, module, &one, outcomes)? {
+            return Ok(Some(format!("with the seed {}: {found}", one.seed)));
+        }
+    }
+    Ok(None)
 }

@@ -118,9 +118,10 @@ pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
         let missed: Vec<String> = blocks.missed.iter().map(ToString::to_string).collect();
         json!({ "executed": blocks.executed, "all": blocks.all(), "missed": missed })
     };
-    let places = proof.mismatches.iter().map(|m| {
-        json!({ "buffer": case.buffer[m.buffer].name, "element": m.element, "certain": m.certain })
-    });
+    let places = proof
+        .mismatches
+        .iter()
+        .map(|m| json!({ "buffer": case.buffer[m.buffer].name, "element": m.element, "certain": m.certain }));
     json!({
         "ok": proof.is_proved(),
         "verdict": verdict,

@@ -74,7 +74,9 @@ impl Prove {
         let original = io::load(&self.module)?;
         let case = self.interp.apply(self.case.load()?);
         let options = self.case.options(0)?;
-        let (size, _) = self.interp.subgroup_size(&case, None);
+        let profile = ProfileArgs { profile: self.profile.clone(), ..ProfileArgs::default() }.named()?;
+        let device = profile.as_ref().map(|profile| profile.limits.subgroup_size);
+        let (size, _) = self.interp.subgroup_size(&case, device);
         let interpreters = self.interp.interpreters(size);
         let [interpreted] = interpreters.as_slice() else {
             return Err(Failure::Usage("--placement all: a proof is made with one placement".into()));
@@ -82,7 +84,6 @@ impl Prove {
         let (lowered, asked) = match &self.lowered {
             Some(path) => (io::load(path)?.module, case.clone()),
             None => {
-                let profile = ProfileArgs { profile: self.profile.clone(), ..ProfileArgs::default() }.named()?;
                 let lowered =
                     verify::lower(&original.module, &case, self.target, self.lanes, profile.as_ref(), &self.interp)?;
                 (verify::as_written(&lowered.module)?, verify::asked(&case, &lowered.report))

@@ -40,7 +40,9 @@ impl Symbols {
         let key = term.key();
         let words = [format, key.fingerprint, u64::from(key.width), key.sort as u64];
         let degree = if term.degree().is_uninterpreted() { Degree::FUNCTION } else { Degree::SYMBOL };
-        (self.symbol("number", &words), degree)
+        let symbol = self.symbol("number", &words);
+        self.numbers.insert(symbol.bits(), (term, num));
+        (symbol, degree)
     }
 
     /// Returns the result of a function of floats of which nothing is known.

@@ -35,7 +35,8 @@ impl Part {
 
     /// Returns `len` of the bits from the one at `skip` on.
     fn slice(self, skip: u32, len: u32) -> Part {
-        let from = if self.source == Source::Constant { mask(self.from >> skip, len) } else { self.from + u64::from(skip) };
+        let from =
+            if self.source == Source::Constant { mask(self.from >> skip, len) } else { self.from + u64::from(skip) };
         Part { from, len, ..self }
     }
 }
@@ -53,7 +54,7 @@ fn push(parts: &mut Vec<Part>, part: Part) {
                 last.len += part.len;
                 return;
             }
-        } else        if last.from + u64::from(last.len) == part.from {
+        } else if last.from + u64::from(last.len) == part.from {
             last.len += part.len;
             return;
         }
@@ -109,7 +110,11 @@ pub(super) fn shifted_left(parts: &[Part], width: u32, by: u32) -> Vec<Part> {
 /// Returns a pattern shifted to lower bits.
 pub(super) fn shifted_right(parts: &[Part], width: u32, by: u32, signed: bool) -> Vec<Part> {
     if by >= width {
-        return if signed { resized(&slice(parts, width - 1, 1), 1, width, true) } else { vec![Part::constant(0, width)] };
+        return if signed {
+            resized(&slice(parts, width - 1, 1), 1, width, true)
+        } else {
+            vec![Part::constant(0, width)]
+        };
     }
     resized(&slice(parts, by, width - by), width - by, width, signed)
 }

@@ -4,9 +4,10 @@ use super::super::Memory;
 use super::super::location::Location;
 use super::super::num::{number, signed};
 use super::super::taint::Taint;
+use super::bits::{Part, Source};
 use super::field::Fp;
-use super::term::{Sort, Term};
-use super::Symbols;
+use super::term::{Degree, Sort, Term};
+use super::{Number, Symbols};
 use coop_ir::{Id, Module};
 
 /// What a symbolic run left: the buffers and the terms of what was stored.
@@ -42,9 +43,19 @@ pub struct Mismatch {
     pub buffer: usize,
     /// The element.
     pub element: usize,
-    /// True if both are polynomials over the data: then they differ for nearly all data. Where uninterpreted functions
-    /// are involved, other laws than those of the field may make them equal.
+    /// True if both are fractions of polynomials over numbers in the data that do not depend on each other: then the real
+    /// numbers differ for nearly all data. Else laws that are not known here may make the values equal.
     pub certain: bool,
+}
+
+/// What of a buffer is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elements {
+    /// The size of an element in bytes.
+    pub size: usize,
+    /// The number of consecutive elements of which only the sum is compared: how it is split among them is free. 1
+    /// compares each element; 0 nothing.
+    pub group: usize,
 }
 
 /// The result of a comparison.
@@ -66,6 +77,8 @@ pub struct Agreement {
     pub unbounded: bool,
     /// The values that decided something in the original.
     pub decisions: usize,
+    /// True if no two symbols are made of the same bits of a buffer.
+    pub independent: bool,
     /// What a value decides in the second run that decides nothing in the first.
     pub new_decision: Option<String>,
 }
@@ -102,13 +115,14 @@ impl Fingerprints {
         self.symbols.depends.as_deref()
     }
 
-    /// Compares what two runs stored. `sizes` are those of the elements of each buffer, in bytes.
-    pub fn compare(original: &mut Fingerprints, lowered: &mut Fingerprints, sizes: &[usize]) -> Agreement {
+    /// Compares what two runs stored in each buffer.
+    pub fn compare(original: &mut Fingerprints, lowered: &mut Fingerprints, buffers: &[Elements]) -> Agreement {
         let mut agreement = Agreement {
             degree: original.symbols.degree.max(lowered.symbols.degree),
             functions: original.symbols.applied.union(&lowered.symbols.applied).count() as u64,
             unbounded: original.symbols.degree_lost || lowered.symbols.degree_lost,
             decisions: original.symbols.decisions.len(),
+            independent: independent([&original.symbols, &lowered.symbols]),
             ..Agreement::default()
         };
         let new = lowered.symbols.decisions.difference(&original.symbols.decisions).next();
@@ -116,16 +130,20 @@ impl Fingerprints {
             let known = lowered.symbols.decided.get(decision);
             known.map_or_else(String::new, |(at, what)| format!("instruction {}: {what}", at.index()))
         });
-        for (buffer, size) in sizes.iter().enumerate() {
+        for (buffer, Elements { size, group }) in buffers.iter().copied().enumerate().filter(|(_, of)| of.group > 0) {
             let end = original.symbols.written(buffer).max(lowered.symbols.written(buffer));
-            for element in 0..end.div_ceil(*size) {
+            for element in 0..end.div_ceil(size) {
                 let range = element * size..(element + 1) * size;
                 let written = |side: &Fingerprints| range.clone().any(|at| side.symbols.is_written(buffer, at));
                 if !written(original) && !written(lowered) {
                     continue;
                 }
                 agreement.stored += 1;
-                agreement.element(original, lowered, buffer, element, *size);
+                if group == 1 {
+                    agreement.element(original, lowered, buffer, element, size);
+                } else if element % group == 0 {
+                    agreement.sum(original, lowered, (buffer, element), size, group);
+                }
             }
         }
         agreement
@@ -172,10 +190,85 @@ impl Agreement {
         }
         self.differing += 1;
         if self.mismatches.len() < 16 {
-            let function = |taint: Taint| matches!(taint, Taint::Term(term) if term.degree().is_uninterpreted());
-            self.mismatches.push(Mismatch { buffer, element, certain: !function(a.0) && !function(b.0) });
+            let free = |taint: Taint| match taint {
+                Taint::Term(term) if term.sort() == Sort::Input => true,
+                Taint::Term(term) => term.sort().format().is_some() && !term.degree().is_uninterpreted(),
+                _ => true,
+            };
+            self.mismatches.push(Mismatch { buffer, element, certain: self.independent && free(a.0) && free(b.0) });
         }
     }
+}
+
+impl Fingerprints {
+    /// Returns the sum of consecutive floats; `None` if they are no floats of one format.
+    fn sum(&mut self, buffer: usize, first: usize, size: usize, count: usize) -> Option<Number> {
+        let read = |k: usize| self.element(buffer, (first + k) * size, size);
+        let elements: Vec<(Taint, u64)> = (0..count).map(read).collect();
+        let format = elements.iter().find_map(|(taint, _)| match taint {
+            Taint::Term(term) => term.sort().format(),
+            _ => None,
+        })?;
+        let mut total = (Fp::ZERO, Degree::CONSTANT);
+        for (taint, bits) in elements {
+            let (number, degree) = match taint {
+                Taint::Term(term) => (term.number(format)?, term.degree()),
+                Taint::Exact => (Fp::float(format.to_f64(bits))?, Degree::CONSTANT),
+                Taint::Inexact { .. } | Taint::Undefined => return None,
+            };
+            total = (total.0.plus(number), total.1.of_sum(degree));
+        }
+        Some(total)
+    }
+}
+
+impl Agreement {
+    /// Compares the sum of a group of elements.
+    fn sum(
+        &mut self,
+        original: &mut Fingerprints,
+        lowered: &mut Fingerprints,
+        (buffer, first): (usize, usize),
+        size: usize,
+        group: usize,
+    ) {
+        let [a, b] = [original, lowered].map(|side| side.sum(buffer, first, size, group));
+        match (a, b) {
+            (Some(a), Some(b)) if a.0 == b.0 => {}
+            (Some(a), Some(b)) => {
+                self.differing += 1;
+                let certain = self.independent && !a.1.is_uninterpreted() && !b.1.is_uninterpreted();
+                self.mismatches.push(Mismatch { buffer, element: first, certain });
+            }
+            _ => {
+                self.lost.get_or_insert((buffer, first));
+            }
+        }
+    }
+}
+
+/// Returns true if no two symbols of two runs are made of the same bits of a buffer.
+fn independent(sides: [&Symbols; 2]) -> bool {
+    let mut regions: Vec<(Source, u64, u64, u64)> = Vec::new();
+    for symbols in sides {
+        let mut add = |symbol: u64, parts: &[Part]| {
+            regions.extend(parts.iter().map(|part| (part.source, part.from, part.from + u64::from(part.len), symbol)));
+        };
+        for (symbol, (term, _)) in &symbols.numbers {
+            match (term.as_input(), symbols.parts.get(&term.fingerprint())) {
+                (Some((buffer, from)), _) => {
+                    add(*symbol, &[Part { source: Source::Input(buffer), from, len: term.width() }]);
+                }
+                (None, Some(parts)) => add(*symbol, parts),
+                (None, None) => {}
+            }
+        }
+        symbols.integers.iter().for_each(|(symbol, (core, _))| add(*symbol, core));
+    }
+    regions.retain(|region| region.0 != Source::Constant);
+    regions.sort_unstable();
+    regions.dedup();
+    regions.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1)
 }
 
 /// Returns true if two values are the same for all data.

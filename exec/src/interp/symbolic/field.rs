@@ -144,7 +144,8 @@ mod tests {
         let float = |v: f64| Fp::float(v).expect("it is finite");
         let mut random = Random::new(12);
         for _ in 0..2000 {
-            let mut draw = || ((random.unit() - 0.5) * 2f64.powi(30)).round() * 2f64.powi(random.integer(-40, 40) as i32);
+            let mut draw =
+                || ((random.unit() - 0.5) * 2f64.powi(30)).round() * 2f64.powi(random.integer(-40, 40) as i32);
             // Few bits, so that sums and products are exact.
             let (a, b) = (f64::from(draw() as f32), f64::from(draw() as f32));
             assert_eq!(float(a).times(float(b)), float(a * b));

@@ -57,7 +57,8 @@ impl Symbols {
             for j in 0..x.n {
                 let at = i * x.n + j;
                 let row = i * x.k..(i + 1) * x.k;
-                let depends = terms[2][at] || terms[0][row.clone()].contains(&true) || (0..x.k).any(|k| terms[1][k * x.n + j]);
+                let depends =
+                    terms[2][at] || terms[0][row.clone()].contains(&true) || (0..x.k).any(|k| terms[1][k * x.n + j]);
                 if !depends {
                     out[at] = Taint::Exact;
                     continue;
@@ -154,7 +155,6 @@ impl Symbols {
             _ => self.lose("a group operation without a rule"),
         }
     }
-
 
     /// Returns the taint of the value that an atomic instruction writes.
     pub(in crate::interp) fn atomic(&mut self, op: Op, num: Num, old: (u64, Taint), given: (u64, Taint)) -> Taint {

@@ -74,9 +74,7 @@ impl Symbols {
         let untouched = cells.iter().all(|cell| *cell == Cell::Kept);
         if untouched {
             return match input {
-                Some((buffer, base)) => {
-                    Taint::Term(Term::input(buffer, 8 * (base + at) as u64, 8 * bytes as u32))
-                }
+                Some((buffer, base)) => Taint::Term(Term::input(buffer, 8 * (base + at) as u64, 8 * bytes as u32)),
                 None => Taint::Exact,
             };
         }

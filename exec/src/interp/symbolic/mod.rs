@@ -31,9 +31,9 @@ use super::num::Num;
 use super::registers::Regs;
 use super::taint::Taint;
 use bits::Part;
-pub(super) use matrix::Multiplication;
-pub use compare::{Agreement, Blocks, Fingerprints, Mismatch};
+pub use compare::{Agreement, Blocks, Elements, Fingerprints, Mismatch};
 use field::Fp;
+pub(super) use matrix::Multiplication;
 use memory::Cells;
 use term::{Degree, Key, Sort, Term};
 
@@ -83,6 +83,8 @@ pub(super) struct Symbols {
     extremes: FxHashMap<u64, (String, Box<[u64]>)>,
     /// The format that a rounded number fits into.
     fits: FxHashMap<u64, u64>,
+    /// The term that a number symbol is the value of, with the format in which it is read.
+    numbers: FxHashMap<u64, (Term, Num)>,
     /// The bits that an integer symbol is the value of, and true if they are read as signed.
     integers: FxHashMap<u64, (Box<[Part]>, bool)>,
     /// The uninterpreted functions applied, each with its operands.
@@ -115,6 +117,7 @@ impl Symbols {
             atoms: FxHashMap::default(),
             extremes: FxHashMap::default(),
             fits: FxHashMap::default(),
+            numbers: FxHashMap::default(),
             integers: FxHashMap::default(),
             applied: FxHashSet::default(),
             degree: 0,
@@ -153,6 +156,12 @@ impl Symbols {
         match degree.bound() {
             Some(bound) => self.degree = self.degree.max(bound),
             None => self.degree_lost = true,
+        }
+        if let Some((term, format)) = self.numbers.get(&value.bits())
+            && *format == num
+        {
+            // A symbol alone: the bits that it is the number of.
+            return Taint::Term(*term);
         }
         match Sort::of(num) {
             Some(sort) => Taint::Term(Term::new(sort, num.bits(), value.bits(), degree)),
