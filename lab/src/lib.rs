@@ -2,12 +2,15 @@
 //!
 //! The [generator] makes modules from entropy and breaks their rules; [campaigns](campaign) run them in every way there
 //! is and compare the results; [`uniformity`] compares the analysis with the interpreter; [`record`] keeps the results
-//! of devices; [`figures`] lists kernels to measure; [`fuzz`] has the bodies of the fuzzers.
+//! of devices; [`proofs`] proves lowerings, and refutes those with [planted](planted) errors; [`figures`] lists kernels to
+//! measure; [`fuzz`] has the bodies of the fuzzers.
 
 pub mod campaign;
 pub mod engine;
 pub mod figures;
 pub mod fuzz;
 pub mod generator;
+pub mod planted;
+pub mod proofs;
 pub mod record;
 pub mod uniformity;

@@ -5,7 +5,7 @@ mod commands;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use commands::{campaign, figures, mutants, record, replay, uniformity};
+use commands::{campaign, figures, mutants, proofs, record, replay, uniformity};
 use coop_cli::args::OutputStyle;
 use coop_cli::cooprun::report;
 
@@ -41,6 +41,8 @@ enum Command {
     Mutants(mutants::Mutants),
     /// Measure kernels, and what the lowerings make of them, beside hand-written ones
     Figures(figures::Figures),
+    /// Prove the lowerings of a list for all contents of their buffers, and count planted errors that are refuted
+    Proofs(proofs::Proofs),
     /// Run every module of a folder on a device and keep what it wrote
     Record(record::Record),
     /// Run every module of a folder, as it is or lowered, and compare with what a device wrote
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
             Command::Uniformity(command) => command.run(),
             Command::Mutants(command) => command.run(),
             Command::Figures(command) => command.run(),
+            Command::Proofs(command) => command.run(),
             Command::Record(command) => command.run(),
             Command::Replay(command) => command.run(&cli.style),
         };
