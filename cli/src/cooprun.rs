@@ -14,6 +14,7 @@ mod execute;
 mod json;
 mod kernel_case;
 pub mod on;
+mod prove;
 pub mod results;
 pub mod verify;
 
@@ -38,14 +39,16 @@ Examples:
   cooprun compare gemm.spv lowered.spv --case gemm.toml
   cooprun verify gemm.spv --target scalar --case gemm.toml
   cooprun compile gemm.spv lowered.spv --case gemm.toml
+  cooprun prove gemm.spv --target scalar --case gemm.toml
 
 Exit status:
   0    done, nothing differs
   1    a difference, a message of the validation layer, a write outside of a buffer, or
        undefined behaviour that the interpreter found; compile: the driver refuses a module,
-       crashes, or goes over a limit
+       crashes, or goes over a limit; prove: refuted
   2    input that can't be read, wrong usage, or no device that can run it
-  3    verify: the module can't be lowered; the message says why and what to do
+  3    verify, prove: the module can't be lowered; the message says why and what to do.
+       prove: neither proved nor refuted
   101  a bug in cooprun";
 
 /// Run SPIR-V compute modules on a Vulkan device or in an interpreter and compare what they write.
@@ -74,6 +77,8 @@ enum Command {
     Verify(verify::Verify),
     /// Make the pipeline of a module, or of two, and print what the driver says of it: registers, instructions
     Compile(compile::Compile),
+    /// Lower a module and prove that the result stores the same for all contents of the buffers
+    Prove(prove::Prove),
 }
 
 /// The reason why a subcommand failed.
@@ -232,6 +237,7 @@ pub fn main() -> Status {
         Command::Compare(command) => (command.run(&cli.style), command.json()),
         Command::Verify(command) => (command.run(&cli.style), command.json()),
         Command::Compile(command) => (command.run(&cli.style), command.json()),
+        Command::Prove(command) => (command.run(&cli.style), command.json()),
     };
     report(result, json)
 }

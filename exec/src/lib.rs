@@ -18,6 +18,7 @@ pub mod isa;
 pub mod measure;
 pub mod number;
 pub mod opencl;
+pub mod proof;
 pub mod quantised;
 pub mod random;
 pub mod reference;

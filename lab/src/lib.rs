@@ -3,7 +3,8 @@
 //! The [generator] makes modules from entropy and breaks their rules; [campaigns](campaign) run them in every way there
 //! is and compare the results; [`uniformity`] compares the analysis with the interpreter; [`record`] keeps the results
 //! of devices; [`compile`] tries the compilers of drivers with the modules of the [`corpus`], and [`profiles`] keeps what
-//! these drivers say of their devices; [`figures`] lists kernels to measure; [`fuzz`] has the bodies of the fuzzers.
+//! these drivers say of their devices; [`proofs`] proves lowerings, and refutes those with [planted](planted) errors;
+//! [`figures`] lists kernels to measure; [`fuzz`] has the bodies of the fuzzers.
 
 pub mod campaign;
 pub mod compile;
@@ -13,6 +14,8 @@ pub mod engine;
 pub mod figures;
 pub mod fuzz;
 pub mod generator;
+pub mod planted;
 pub mod profiles;
+pub mod proofs;
 pub mod record;
 pub mod uniformity;

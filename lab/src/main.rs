@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use commands::{
-    campaign, code, compile, devices_page, figures, lowering, mutants, profiles, record, replay, shrink, uniformity,
+    campaign, code, compile, devices_page, figures, lowering, mutants, profiles, proofs, record, replay, shrink,
+    uniformity,
 };
 use coop_cli::args::OutputStyle;
 use coop_cli::cooprun::report;
@@ -56,6 +57,8 @@ enum Command {
     Shrink(shrink::Shrink),
     /// Compare the built-in profiles of GPUs that are not there with what their drivers say
     Profiles(profiles::Profiles),
+    /// Prove the lowerings of a list for all contents of their buffers, and count planted errors that are refuted
+    Proofs(proofs::Proofs),
     /// Run every module of a folder on a device and keep what it wrote
     Record(record::Record),
     /// Run every module of a folder, as it is or lowered, and compare with what a device wrote
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
             Command::Lowering(command) => command.run(),
             Command::Shrink(command) => command.run(),
             Command::Profiles(command) => command.run(),
+            Command::Proofs(command) => command.run(),
             Command::Record(command) => command.run(),
             Command::Replay(command) => command.run(&cli.style),
         };

@@ -1,7 +1,8 @@
 //! The JSON output of `--json`.
 
-use coop_exec::interp::Finding;
+use coop_exec::interp::{Blocks, Finding};
 use coop_exec::number::Value;
+use coop_exec::proof::{Proof, Verdict};
 use coop_exec::{Case, Difference, Error, Timer};
 use coop_ir::Module;
 use serde_json::{Value as Json, json};
@@ -103,6 +104,38 @@ pub(super) fn verify(verification: &Verification, lowered: &Module, original: &M
             json!({ "with": with, "difference": difference(found) })
         }).collect::<Vec<_>>(),
         "report": verification.report,
+    })
+}
+
+/// Returns the output of `cooprun prove --json`.
+pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
+    let (verdict, reason) = match &proof.verdict {
+        Verdict::Proved => ("proved", None),
+        Verdict::Refuted(why) => ("refuted", Some(why)),
+        Verdict::NotProvable(why) => ("not-provable", Some(why)),
+    };
+    let blocks = |blocks: &Blocks| {
+        let missed: Vec<String> = blocks.missed.iter().map(ToString::to_string).collect();
+        json!({ "executed": blocks.executed, "all": blocks.all(), "missed": missed })
+    };
+    let places = proof
+        .mismatches
+        .iter()
+        .map(|m| json!({ "buffer": case.buffer[m.buffer].name, "element": m.element, "certain": m.certain }));
+    json!({
+        "ok": proof.is_proved(),
+        "verdict": verdict,
+        "reason": reason,
+        "mode": proof.arithmetic.name(),
+        "data": proof.data,
+        "stored": proof.stored,
+        "differing": proof.differing,
+        "places": places.collect::<Vec<_>>(),
+        "log2_error": proof.log2_error,
+        "rounds": proof.rounds,
+        "decisions": proof.decisions,
+        "blocks": { "original": blocks(&proof.blocks[0]), "lowered": blocks(&proof.blocks[1]) },
+        "text": proof.to_string(),
     })
 }
 

@@ -17,6 +17,7 @@ use super::on::{self, Judge, OnArgs, Ran, Runner};
 use super::results::{Verification, dump};
 use super::{CaseArgs, Failure, json, print};
 use crate::args::{OutputStyle, ProfileArgs, TargetArg};
+use crate::interp::InterpArgs;
 use crate::io::{Format, Loaded};
 use crate::{Status, io};
 
@@ -72,9 +73,7 @@ impl Verify {
         if let Some(path) = &self.output {
             io::write_binary(path, &lowered.module)?;
         }
-        // What is run is what would be written.
-        let module = coop_ir::binary::read_words(&coop_ir::binary::write_words(&lowered.module))
-            .map_err(|error| Error::Module(error.to_string()))?;
+        let module = as_written(&lowered.module)?;
         let name = format!("{}, lowered", original.name);
         let lowered_file = Loaded { name, bytes: Vec::new(), format: Format::Binary, module };
         let judge = Judge::new(&self.on, &runners, &original.module, &case);
@@ -102,8 +101,13 @@ impl Verify {
     }
 
     fn lower(&self, module: &Module, case: &Case, profile: Option<&Profile>) -> Result<Lowered, Failure> {
-        lower(module, case, self.target, self.lanes, profile, &self.on)
+        lower(module, case, self.target, self.lanes, profile, &self.on.interp)
     }
+}
+
+/// Returns a module as it would be written: that is what is run.
+pub fn as_written(module: &Module) -> Result<Module, Error> {
+    coop_ir::binary::read_words(&coop_ir::binary::write_words(module)).map_err(|error| Error::Module(error.to_string()))
 }
 
 /// Lowers a module for a case.
@@ -113,7 +117,7 @@ pub fn lower(
     target: TargetArg,
     lanes: LanesName,
     profile: Option<&Profile>,
-    on: &OnArgs,
+    interp: &InterpArgs,
 ) -> Result<Lowered, Failure> {
     let options = Options {
         spec: case.specialization()?,
@@ -122,8 +126,8 @@ pub fn lower(
         entry: case.entry.clone(),
         profile,
         // Where there is no device, the interpreter's default.
-        subgroup_size: match (case.subgroup_size.or(on.interp.subgroup_size), profile) {
-            (None, None) => Some(on.interp.subgroup_size(case, None).0),
+        subgroup_size: match (case.subgroup_size.or(interp.subgroup_size), profile) {
+            (None, None) => Some(interp.subgroup_size(case, None).0),
             (said, _) => said,
         },
         lanes: match lanes {

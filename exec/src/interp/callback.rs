@@ -80,9 +80,13 @@ impl Machine<'_> {
                 .config
                 .error_bounds
                 .then(|| lists.iter().map(|list| list.iter().rev().copied().collect()).collect::<Vec<Vec<_>>>());
+            let rotated = self.regs.symbols.is_some().then(|| lists.clone());
             let mut folded = self.fold(lists, func, &range)?;
             if let Some(mirrored) = mirrored {
                 self.orders(&mut folded, mirrored, func, a.num, &range)?;
+            }
+            if let Some(rotated) = rotated {
+                self.free_order(&mut folded, rotated, func, &range)?;
             }
             let out = b.cols as usize;
             self.tile.clear();
@@ -119,6 +123,30 @@ impl Machine<'_> {
             let sure = list.iter().all(|v| v.1 == Taint::Exact);
             let own = error_bound::of_terms(list.iter().map(|v| num.to_f64(v.0)), num, sure);
             result.1 = Taint::inexact(result.1.bound(true) + own, true);
+        }
+        Ok(())
+    }
+
+    /// Loses the terms of results that depend on the order of the operands, which is free. Another grouping of the same
+    /// operands shows that, and so does another first one.
+    fn free_order(
+        &mut self,
+        folded: &mut [(u64, Taint)],
+        mut rotated: Vec<Vec<(u64, Taint)>>,
+        func: usize,
+        range: &Range<usize>,
+    ) -> Result<(), Stop> {
+        rotated.iter_mut().filter(|list| list.len() > 1).for_each(|list| list.rotate_left(1));
+        let others = self.fold(rotated, func, range)?;
+        for (one, (value, other)) in folded.iter_mut().zip(others) {
+            let same = match (one.1, other) {
+                (Taint::Term(a), Taint::Term(b)) => a.key() == b.key(),
+                (Taint::Exact, Taint::Exact) => one.0 == value,
+                (a, b) => a == b,
+            };
+            if !same && let Some(symbols) = &mut self.regs.symbols {
+                one.1 = symbols.lose("a reduction whose result depends on the order of the elements");
+            }
         }
         Ok(())
     }

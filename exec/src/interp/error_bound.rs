@@ -28,6 +28,7 @@ use super::eval;
 use super::glsl_std_450;
 use super::num::{Num, Rounding, mask, parts, signed};
 use super::registers::Regs;
+use super::symbolic;
 use super::taint::Taint;
 
 /// The number of lanes of the registers that instructions are computed in again: three values for each of three
@@ -61,12 +62,15 @@ pub struct ErrorBounds {
     pub depends: Option<(InstRef, String)>,
 }
 
-/// Executes an instruction on registers alone, with the error bounds of its result where those are tracked. Returns false
+/// Executes an instruction on registers alone, with the error bounds or the
+/// terms of its result where those are tracked. Returns false
 /// for all other instructions.
 pub(super) fn execute(regs: &mut Regs, ins: &Ins) -> bool {
     let done = eval::execute(regs, ins);
     if done && regs.probe.is_some() {
         refine(regs, ins);
+    } else if done && regs.symbols.is_some() {
+        symbolic::refine(regs, ins);
     }
     done
 }

@@ -1,6 +1,6 @@
 //! The interpreter as an executor of cases.
 
-use super::{Config, DEVICE, Interpreter, Memory, Report, base_address};
+use super::{Config, DEVICE, Fingerprints, Interpreter, Memory, Report, Symbolic, base_address};
 use std::time::Duration;
 
 use coop_ir::Module;
@@ -32,6 +32,31 @@ impl Interpreted {
 
     /// Like [`run_case`](Interpreted::run_case) for a module that was read: findings name its instructions.
     pub fn run_module(&self, module: &Module, case: &Case) -> Result<(Vec<Memory>, Report), Error> {
+        self.prepared(module, case, |interpreter, mut buffers, push| {
+            let report = interpreter.run(&mut buffers, push, case.workgroups)?;
+            Ok((buffers, report))
+        })
+    }
+
+    /// Runs a module for all contents of the data buffers.
+    pub fn run_symbolic(
+        &self,
+        module: &Module,
+        case: &Case,
+        options: &Symbolic,
+    ) -> Result<(Report, Fingerprints), Error> {
+        self.prepared(module, case, |interpreter, buffers, push| {
+            interpreter.run_symbolic(buffers, push, case.workgroups, options)
+        })
+    }
+
+    /// Prepares a module and the buffers and push constants of a case.
+    fn prepared<R>(
+        &self,
+        module: &Module,
+        case: &Case,
+        run: impl FnOnce(&Interpreter<'_>, Vec<Memory>, &[u8]) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let module = &*coop_ir::captures::as_passed(module);
         let specialization = case.specialization()?;
         let mut config = self.config;
@@ -50,8 +75,7 @@ impl Interpreted {
         }
         let push = case.push_constants(&address)?;
         let interpreter = Interpreter::new(module, case.entry.as_deref(), &specialization, config)?;
-        let report = interpreter.run(&mut buffers, &push, case.workgroups)?;
-        Ok((buffers, report))
+        run(&interpreter, buffers, &push)
     }
 }
 

@@ -254,6 +254,9 @@ impl<'p> Machine<'p> {
             self.shared_set[v.offset as usize..(v.offset + v.size) as usize].fill(true);
         }
         self.memory_bounds.forget_shared();
+        if let Some(symbols) = &mut self.regs.symbols {
+            symbols.start_workgroup();
+        }
         self.race.reset(size, self.p.lanes.div_ceil(self.p.subgroup));
         for (row, n, init) in &self.p.privates {
             match init {
@@ -379,6 +382,9 @@ impl<'p> Machine<'p> {
             self.next_look = self.steps + CLOCK_STEPS;
             self.look_at_clock()?;
         }
+        if let Some(symbols) = &mut self.regs.symbols {
+            symbols.blocks.insert(n.at);
+        }
         if let Some(scope) = n.phi_scope {
             self.at = n.at;
             self.converged(scope);
@@ -389,6 +395,7 @@ impl<'p> Machine<'p> {
                 coverage.add(self.at, &self.regs.act.mask);
             }
             self.step(&f.code[i])?;
+            self.note_lost();
         }
         if self.any_dead {
             here = here.minus(&self.dead);
@@ -585,16 +592,39 @@ impl<'p> Machine<'p> {
         if self.regs.act.list.iter().any(|l| self.regs.taint(row, *l as usize).is_inexact()) {
             self.depends(what);
         }
+        for k in 0..self.regs.act.list.len() {
+            self.decided_by(row, self.regs.act.list[k] as usize, what);
+        }
         let bad = self.regs.act.list.iter().copied().find(|l| self.regs.is_undefined(row, *l as usize));
         if let Some(lane) = bad {
             self.find(FindingKind::Uninitialised, || format!("{what} is undefined in invocation {lane}"));
         }
     }
 
-    /// Notes that something depends on a value that other implementations may round differently.
+    /// Records that a value decided something, if it depends on data.
+    pub(super) fn decided_by(&mut self, row: Row, lane: usize, what: &str) {
+        if let Taint::Term(term) = self.regs.taint(row, lane)
+            && let Some(symbols) = &mut self.regs.symbols
+        {
+            symbols.decide(term, self.regs.r[row as usize * self.regs.lanes + lane], self.at, what);
+        }
+    }
+
+    /// Records the first instruction that lost a term.
+    fn note_lost(&mut self) {
+        if let Some(symbols) = &mut self.regs.symbols
+            && let Some(why) = symbols.lost_now.take()
+            && symbols.lost.is_none()
+        {
+            symbols.lost = Some((self.at, why));
+        }
+    }
+
+    /// Notes that something depends on a value that other implementations may round differently, or whose term is lost.
     pub(super) fn depends(&mut self, what: &str) {
         if self.memory_bounds.depends.is_none() {
-            let message = self.placed(format!("{what} depends on how a value is rounded"));
+            let of = if self.regs.symbols.is_some() { "data in an unknown way" } else { "how a value is rounded" };
+            let message = self.placed(format!("{what} depends on {of}"));
             self.memory_bounds.depends = Some((self.at, message));
         }
     }
@@ -682,8 +712,11 @@ impl<'p> Machine<'p> {
         let active = range.clone().filter(|l| self.regs.act.mask.has(*l));
         match self.regs.uniform(row, active) {
             Ok(v) => {
-                if self.regs.any_taint(row..row + 1) && range.clone().any(|l| self.regs.taint(row, l).is_inexact()) {
-                    self.depends(what);
+                if self.regs.any_taint(row..row + 1) {
+                    if range.clone().any(|l| self.regs.taint(row, l).is_inexact()) {
+                        self.depends(what);
+                    }
+                    range.clone().for_each(|l| self.decided_by(row, l, what));
                 }
                 if self.regs.dirty[row as usize] && range.clone().any(|l| self.regs.is_undefined(row, l)) {
                     self.find(FindingKind::Uninitialised, || format!("{what} is undefined"));

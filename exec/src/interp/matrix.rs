@@ -208,6 +208,10 @@ impl Machine<'_> {
                 let (at, shift) = if is_half(coop) { (offset >> 1, (offset & 1) * 4) } else { (*offset, 0) };
                 let (v, taint) = self.coop_read(ptr.wrapping_add(at as u64), bytes, agent);
                 self.tile[i] = mask(v >> shift, coop.num.bits());
+                let taint = match &mut self.regs.symbols {
+                    Some(symbols) if is_half(coop) => symbols.part_of(taint, v, shift as u32, coop.num.bits()),
+                    _ => taint,
+                };
                 if taint != Taint::Exact {
                     self.tile_taint.resize(coop.elems(), Taint::Exact);
                     self.tile_taint[i] = taint;

@@ -17,13 +17,15 @@ impl Machine<'_> {
         for k in 0..self.regs.act.list.len() {
             let l = self.regs.act.list[k] as usize;
             let base = self.regs.get(c.base, l);
-            let mut taint = self.regs.taint(c.base, l);
+            self.decided_by(c.base, l, "a pointer");
+            let mut taint = self.regs.taint(c.base, l).decided();
             let in_rows = base >> tag::SHIFT == tag::ROWS;
             let mut p = base.wrapping_add(if in_rows { c.slots } else { c.bytes });
             let mut bad = c.bad;
             for s in &c.steps {
                 let i = signed(self.regs.get(s.index, l), s.width);
-                taint = taint.with(self.regs.taint(s.index, l));
+                self.decided_by(s.index, l, "an index");
+                taint = taint.with(self.regs.taint(s.index, l).decided());
                 bad |= s.bound.is_some_and(|b| i < 0 || i >= i64::from(b));
                 p = p.wrapping_add((i as u64).wrapping_mul(if in_rows { s.slots } else { s.bytes }));
             }
@@ -102,6 +104,7 @@ impl Machine<'_> {
         if self.regs.taint(ptr, lane).is_inexact() {
             self.depends("a pointer");
         }
+        self.decided_by(ptr, lane, "a pointer");
         if self.regs.is_undefined(ptr, lane) {
             self.find(FindingKind::Uninitialised, || format!("the pointer is undefined in invocation {lane}"));
             return None;
@@ -261,6 +264,19 @@ impl Machine<'_> {
     /// Reads up to 8 bytes with their taint. `lane` is the invocation, for races (`None` if the access is recorded
     /// elsewhere).
     pub(super) fn read(&mut self, place: Location, at: usize, bytes: u8, lane: Option<usize>) -> (u64, Taint) {
+        let (value, taint) = self.read_value(place, at, bytes, lane);
+        if taint.is_undefined() || matches!(place, Location::Rows(_)) {
+            return (value, taint);
+        }
+        let own = lane.unwrap_or(0) * self.p.own_size as usize;
+        match &mut self.regs.symbols {
+            Some(symbols) => (value, symbols.read(place, own, at, usize::from(bytes), value)),
+            None => (value, taint),
+        }
+    }
+
+    /// Like [`read`](Machine::read), without terms.
+    fn read_value(&mut self, place: Location, at: usize, bytes: u8, lane: Option<usize>) -> (u64, Taint) {
         let n = usize::from(bytes);
         let memory_bounds = self.memory_bounds.at(place, at, bytes);
         match place {
@@ -294,7 +310,18 @@ impl Machine<'_> {
 
     pub(super) fn write(&mut self, place: Location, at: usize, bytes: u8, v: u64, taint: Taint, lane: Option<usize>) {
         let n = usize::from(bytes);
-        self.memory_bounds.put(place, at, bytes, taint);
+        let own = lane.unwrap_or(0) * self.p.own_size as usize;
+        let taint = match &mut self.regs.symbols {
+            Some(symbols) if !matches!(place, Location::Rows(_)) => {
+                symbols.write(place, own, at, n, taint);
+                // The bytes have the term now.
+                taint.decided()
+            }
+            _ => {
+                self.memory_bounds.put(place, at, bytes, taint);
+                taint
+            }
+        };
         match place {
             Location::Buffer(i, base) => {
                 if taint.is_undefined() {
@@ -427,14 +454,20 @@ impl Machine<'_> {
                 for i in 0..bytes {
                     let byte = |x: u64| x >> (8 * i) & 0xff;
                     let (_, was) = self.read(place, i.into(), 1, lane);
-                    let taint = if byte(v) == decides { Taint::Exact } else { was };
+                    let taint = match given {
+                        Taint::Term(_) => Taint::UNKNOWN,
+                        _ if byte(v) == decides => Taint::Exact,
+                        _ => was,
+                    };
                     self.write(place, i.into(), 1, byte(new), taint, lane);
                 }
             } else if op != Op::AtomicLoad {
-                let taint = if self.regs.probe.is_some() {
-                    super::error_bound::of_atomic(op, num, (old, before), (v, given))
-                } else {
-                    Taint::Exact
+                let taint = match &mut self.regs.symbols {
+                    Some(symbols) => symbols.atomic(op, num, (old, before), (v, given)),
+                    None if self.regs.probe.is_some() => {
+                        super::error_bound::of_atomic(op, num, (old, before), (v, given))
+                    }
+                    None => Taint::Exact,
                 };
                 self.write(place, 0, bytes, new, taint, lane);
             }

@@ -76,7 +76,7 @@ impl MemoryBounds {
             if let Some(list) = bounds.buffers.get_mut(*buffer) {
                 let bound = match taint {
                     Taint::Inexact { bound, .. } => f64::from(*bound),
-                    Taint::Exact | Taint::Undefined => 0.0,
+                    Taint::Exact | Taint::Undefined | Taint::Term(_) => 0.0,
                 };
                 list.push(ErrorBound { offset: *offset, bytes: *bytes, bound });
             }

@@ -17,7 +17,8 @@
 //! A run has two steps. `program` and the files `translate_*` make a `Program` of a module: instructions on rows of the
 //! register file (`code`). `machine` runs it, with an `impl Machine` for each kind of instruction: `memory`, `subgroup`,
 //! `matrix`, `muladd`, `callback`. Instructions on registers alone are in `eval` (`eval_lane`, `glsl_std_450`); constants are
-//! computed with them too. `error_bound` and `taint` say how far another implementation may be from each value.
+//! computed with them too. `error_bound` and `taint` say how far another implementation may be from each value; `symbolic`
+//! what each value is for all contents of the data buffers.
 
 mod buffer_race;
 mod callback;
@@ -42,6 +43,7 @@ mod promised_reconvergence;
 mod registers;
 mod shared_race;
 mod subgroup;
+mod symbolic;
 mod taint;
 mod tensor;
 #[cfg(test)]
@@ -57,6 +59,7 @@ pub use error_bound::{ErrorBound, ErrorBounds};
 pub use executor::Interpreted;
 pub use findings::{Finding, FindingKind};
 pub use placement::Placement;
+pub use symbolic::{Agreement, Arithmetic, Blocks, Elements, Fingerprints, Mismatch, Symbolic};
 
 use coop_ir::spv::ExecutionModel;
 use std::time::Duration;
@@ -67,6 +70,7 @@ use coop_ir::{InstRef, Module, Op};
 use crate::error::Error;
 use machine::{Machine, Stop};
 use program::{Program, Translator};
+use symbolic::Symbols;
 
 /// The behavior where implementations are known to differ from the specifications.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -222,6 +226,31 @@ impl<'m> Interpreter<'m> {
     /// Runs the entry point. A kernel's arguments are taken from `push`, each aligned for its type. If `push` has no
     /// room for addresses, they are the buffers in order.
     pub fn run(&self, buffers: &mut [Memory], push: &[u8], workgroups: [u32; 3]) -> Result<Report, Error> {
+        self.run_with(buffers, push, workgroups, None).map(|(report, _)| report)
+    }
+
+    /// Runs the entry point for all contents of its data buffers; `buffers` have the contents that decide branches and
+    /// addresses where data does.
+    pub fn run_symbolic(
+        &self,
+        mut buffers: Vec<Memory>,
+        push: &[u8],
+        workgroups: [u32; 3],
+        options: &Symbolic,
+    ) -> Result<(Report, Fingerprints), Error> {
+        let symbols = Box::new(Symbols::new(options));
+        let (report, symbols) = self.run_with(&mut buffers, push, workgroups, Some(symbols))?;
+        let symbols = symbols.unwrap_or_else(|| Box::new(Symbols::new(options)));
+        Ok((report, Fingerprints::new(symbols, buffers, self.module)))
+    }
+
+    fn run_with(
+        &self,
+        buffers: &mut [Memory],
+        push: &[u8],
+        workgroups: [u32; 3],
+        symbols: Option<Box<Symbols>>,
+    ) -> Result<(Report, Option<Box<Symbols>>), Error> {
         for b in &self.program.bindings {
             if !buffers.iter().any(|m| m.slot == Some((b.set, b.binding))) {
                 let name = findings::name_of(self.module, b.id);
@@ -232,16 +261,22 @@ impl<'m> Interpreter<'m> {
             return Err(Error::case(format!("{} buffers are too many", buffers.len())));
         }
         let mut machine = Machine::new(self.module, &self.program, self.config, buffers, push);
+        machine.regs.symbols = symbols;
         match machine.dispatch(workgroups) {
             Ok(()) | Err(Stop::Budget) => {
                 let error_bounds =
                     self.config.error_bounds.then(|| machine.memory_bounds.error_bounds(machine.buffers.len()));
-                Ok(Report {
+                let mut symbols = machine.regs.symbols.take();
+                if let Some(symbols) = &mut symbols {
+                    symbols.depends = machine.memory_bounds.depends.take().map(|(_, why)| why);
+                }
+                let report = Report {
                     findings: machine.findings.list,
                     steps: machine.steps,
                     error_bounds,
                     coverage: machine.coverage,
-                })
+                };
+                Ok((report, symbols))
             }
             Err(Stop::Unsupported(why)) => Err(unsupported(why)),
             Err(Stop::Time) => {

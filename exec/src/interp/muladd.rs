@@ -6,6 +6,7 @@ use super::error_bound;
 use super::findings::FindingKind;
 use super::machine::{Machine, Scratch, Stop};
 use super::num::{Num, Rounding, Sum, mask, round_tf32, signed, two_sum};
+use super::symbolic::Multiplication;
 use super::taint::Taint;
 
 /// Bits of the Cooperative Matrix Operands.
@@ -77,6 +78,14 @@ impl Machine<'_> {
                 self.integer(&scratch.values, &shape, nums, i);
             }
             propagate_taints(&scratch.taint, &shape, &mut self.tile_taint);
+            if let Some(symbols) = &mut self.regs.symbols {
+                let signed = signedness(i, nums);
+                let (saturating, tf32) = (bit(operands::SATURATING), bit(operands::TF32));
+                let Shape { m, n, k } = shape;
+                let (values, taints) = (&scratch.values, &scratch.taint);
+                let product = Multiplication { values, taints, m, n, k, nums, signed, saturating, tf32 };
+                symbols.multiply(&product, &mut self.tile_taint);
+            }
             if floats[0] && self.config.error_bounds {
                 self.set_error_bounds(&scratch, &shape, nums[3]);
             }
@@ -144,12 +153,7 @@ impl Machine<'_> {
 
     fn integer(&mut self, v: &[Vec<u64>; 3], s: &Shape, nums: [Num; 4], i: &MulAdd) {
         let bit = |b: u32| i.operands & b != 0;
-        let is_signed = |k: usize| match nums[k] {
-            Num::Int { signed, .. } if i.nv1 => signed,
-            _ if k == 3 => bit(operands::RESULT_SIGNED),
-            _ => bit(operands::SIGNED[k]),
-        };
-        let flags = [is_signed(0), is_signed(1), is_signed(2), is_signed(3)];
+        let flags = signedness(i, nums);
         let w = nums[3].bits();
         let read = |k: usize, x: u64| {
             if flags[k] { i128::from(signed(x, nums[k].bits())) } else { i128::from(x) }
@@ -179,6 +183,16 @@ impl Machine<'_> {
             });
         }
     }
+}
+
+/// Returns for each of A, B, C and the result whether integers are signed.
+fn signedness(i: &MulAdd, nums: [Num; 4]) -> [bool; 4] {
+    let bit = |b: u32| i.operands & b != 0;
+    [0, 1, 2, 3].map(|k| match nums[k] {
+        Num::Int { signed, .. } if i.nv1 => signed,
+        _ if k == 3 => bit(operands::RESULT_SIGNED),
+        _ => bit(operands::SIGNED[k]),
+    })
 }
 
 /// Returns the sum of the products and `c`, rounded once.

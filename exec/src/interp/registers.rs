@@ -1,6 +1,7 @@
 //! The register file: rows of values, which of them are undefined, and which invocations are active.
 
 use super::code::{NO_ROW, Row};
+use super::symbolic::Symbols;
 use super::taint::Taint;
 
 /// The largest number of invocations in a workgroup.
@@ -86,6 +87,8 @@ pub(super) struct Regs {
     pub dirty: Vec<bool>,
     /// Registers to compute instructions in again, where error bounds are tracked (`error_bound`).
     pub probe: Option<Box<Regs>>,
+    /// The terms of values, in a symbolic run.
+    pub symbols: Option<Box<Symbols>>,
     pub act: Active,
     /// True if an integer was divided by zero.
     pub divided_by_zero: bool,
@@ -102,6 +105,7 @@ impl Regs {
             taints: vec![Taint::Exact; rows * lanes],
             dirty: vec![false; rows],
             probe: None,
+            symbols: None,
             act,
             divided_by_zero: false,
             unfit: None,

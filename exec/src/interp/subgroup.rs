@@ -229,7 +229,8 @@ impl Machine<'_> {
         for i in 0..g.n {
             let values: Vec<u64> = active.iter().map(|l| self.regs.get(g.value + i, *l)).collect();
             let taints: Vec<Taint> = active.iter().map(|l| self.regs.taint(g.value + i, *l)).collect();
-            let track = self.regs.probe.is_some();
+            let track = self.regs.probe.is_some() || self.regs.symbols.is_some();
+            let mut symbols = self.regs.symbols.take();
             let results: Vec<(u64, Taint)> = (0..active.len())
                 .map(|k| {
                     let mine = (active[k] - start) / cluster;
@@ -245,9 +246,14 @@ impl Machine<'_> {
                         return (v, taint);
                     }
                     let parts: Vec<(u64, Taint)> = wanted.iter().map(|j| (values[*j], taints[*j])).collect();
-                    (v, super::error_bound::of_group(what, g.num, &parts, taint))
+                    let taint = match &mut symbols {
+                        Some(symbols) => symbols.group(what, g.num, &parts, taint),
+                        None => super::error_bound::of_group(what, g.num, &parts, taint),
+                    };
+                    (v, taint)
                 })
                 .collect();
+            self.regs.symbols = symbols;
             for (l, (v, taint)) in active.iter().zip(results) {
                 self.set(g.dst + i, *l, v, taint);
             }

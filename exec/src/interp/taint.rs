@@ -1,8 +1,10 @@
-//! The taint of a value: that it is undefined, or how far another implementation's value may be from it.
+//! The taint of a value: that it is undefined, how far another implementation's value may be from it, or its term.
 //!
 //! An error bound is absolute, in the numbers of the type that the value was computed in, and rounded up. It travels
 //! with the value through registers and memory (see `error_bound`). An infinite bound means that any value is right;
 //! NaN means that no bound is known.
+
+use super::symbolic::term::Term;
 
 /// The taint of a value.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -19,10 +21,12 @@ pub(super) enum Taint {
     },
     /// The value is undefined.
     Undefined,
+    /// The value depends on the contents of data buffers. In symbolic runs only, which have no error bounds.
+    Term(Term),
 }
 
 impl Taint {
-    /// Defined, with an unknown error bound.
+    /// Defined, with an unknown error bound; in a symbolic run, with an unknown term.
     pub(super) const UNKNOWN: Taint = Taint::Inexact { bound: f32::NAN, float: true };
 
     /// Returns the taint of a float or an integer with an error bound.
@@ -37,6 +41,11 @@ impl Taint {
 
     pub(super) fn undefined_if(undefined: bool) -> Taint {
         if undefined { Taint::Undefined } else { Taint::Exact }
+    }
+
+    /// Returns the taint of what is computed with the concrete value of a term, after that was recorded as a decision.
+    pub(super) fn decided(self) -> Taint {
+        if let Taint::Term(_) = self { Taint::Exact } else { self }
     }
 
     pub(super) fn is_undefined(self) -> bool {
@@ -62,6 +71,7 @@ impl Taint {
         match (self, other) {
             (Taint::Undefined, _) | (_, Taint::Undefined) => Taint::Undefined,
             (Taint::Exact, Taint::Exact) => Taint::Exact,
+            (Taint::Term(_), _) | (_, Taint::Term(_)) => Taint::UNKNOWN,
             (Taint::Inexact { bound, float }, other) | (other, Taint::Inexact { bound, float })
                 if bound == f32::INFINITY && other.bound(float) >= 0.0 =>
             {

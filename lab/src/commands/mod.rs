@@ -9,6 +9,7 @@ mod gpus;
 pub(crate) mod lowering;
 pub(crate) mod mutants;
 pub(crate) mod profiles;
+pub(crate) mod proofs;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod shrink;

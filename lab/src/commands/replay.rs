@@ -174,7 +174,7 @@ impl Replay {
     ) -> Result<coop_exec::Outcome, Failure> {
         let options = RunOptions::default();
         let Some(target) = self.target else { return Ok(runner.run(module, case, &options)?.outcome) };
-        let lowered = lower(module, case, target, self.lanes, OnArgs::profile(runners), &self.on)?;
+        let lowered = lower(module, case, target, self.lanes, OnArgs::profile(runners), &self.on.interp)?;
         Ok(runner.run(&lowered.module, &asked(case, &lowered.report), &options)?.outcome)
     }
 }

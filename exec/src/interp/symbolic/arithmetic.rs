@@ -1,0 +1,265 @@
+//! Arithmetic on components.
+
+use coop_ir::Op;
+
+use super::super::num::Num;
+use super::super::taint::Taint;
+use super::bits::{self, Source};
+use super::field::Fp;
+use super::term::{Degree, Sort};
+use super::{Arithmetic, Number, Symbols, Value};
+
+impl Symbols {
+    /// Returns the number that a value stands for in a float format.
+    pub(super) fn number(&mut self, v: Value, num: Num) -> Number {
+        let Some(term) = v.term else {
+            let value = num.to_f64(v.bits);
+            return match Fp::float(value) {
+                Some(value) => (value, Degree::CONSTANT),
+                // Not a number, or not of the reals: each is a symbol.
+                None if value.is_nan() => (self.symbol("NaN", &[]), Degree::FUNCTION),
+                None => (self.symbol("infinity", &[u64::from(value < 0.0)]), Degree::FUNCTION),
+            };
+        };
+        if let Some(number) = term.number(num) {
+            return (number, term.degree());
+        }
+        if num == Num::F32 && term.sort() == Sort::Bits {
+            // A bf16 is the upper half of an f32 with zeros below.
+            let parts = self.parts(v, 32);
+            if let [low, ..] = parts.as_slice()
+                && low.source == Source::Constant
+                && low.len >= 16
+                && low.from & 0xffff == 0
+                && let Taint::Term(upper) = self.of_parts(bits::slice(&parts, 16, 16))
+            {
+                return self.number(Value { bits: v.bits >> 16, term: Some(upper) }, Num::Bf16);
+            }
+        }
+        let format = Sort::of(num).map_or(u64::MAX, |sort| sort as u64);
+        let key = term.key();
+        let words = [format, key.fingerprint, u64::from(key.width), key.sort as u64];
+        let degree = if term.degree().is_uninterpreted() { Degree::FUNCTION } else { Degree::SYMBOL };
+        let symbol = self.symbol("number", &words);
+        self.numbers.insert(symbol.bits(), (term, num));
+        (symbol, degree)
+    }
+
+    /// Returns the result of a function of floats of which nothing is known.
+    pub(super) fn float_function(&mut self, tag: &str, num: Num, of: &[Fp]) -> Taint {
+        let words: Vec<u64> = of.iter().map(|x| x.bits()).collect();
+        // Where operations round, the same operation in another format is another function.
+        let format = if self.arithmetic == Arithmetic::Strict { num.bits() * 64 + num.precision() } else { 0 };
+        let result = self.function(&format!("{tag} {format}"), &words);
+        self.float(num, result)
+    }
+
+    /// Returns the result of a conversion between float formats.
+    pub(super) fn round(&mut self, from: Num, to: Num, v: Value) -> Taint {
+        if from == to {
+            return v.term.map_or(Taint::Exact, Taint::Term);
+        }
+        let number = self.number(v, from);
+        self.rounded(to, !holds(to, from), number)
+    }
+
+    /// Returns a number in a format, rounded if `narrows`.
+    pub(super) fn rounded(&mut self, to: Num, narrows: bool, number: Number) -> Taint {
+        if self.arithmetic == Arithmetic::Reals || !narrows {
+            return self.float(to, number);
+        }
+        let format = Sort::of(to).map_or(u64::MAX, |sort| sort as u64);
+        if self.fits.get(&number.0.bits()) == Some(&format) {
+            return self.float(to, number);
+        }
+        let result = self.function("round", &[format, number.0.bits()]);
+        self.fits.insert(result.0.bits(), format);
+        self.float(to, result)
+    }
+
+    /// Returns the result of an instruction on components of type `num`.
+    pub(super) fn each(&mut self, op: Op, num: Num, v: &[Value]) -> Taint {
+        if op.is_comparison() {
+            return self.compare(op, num, v);
+        }
+        let known = if num.is_float() { self.float_each(op, num, v) } else { self.integer_each(op, num, v) };
+        if let Some(taint) = known {
+            return taint;
+        }
+        if num.is_float() {
+            let of: Vec<Fp> = v.iter().map(|v| self.number(*v, num).0).collect();
+            return self.float_function(&op.to_string(), num, &of);
+        }
+        if matches!(op, Op::LogicalAnd | Op::LogicalOr) {
+            return self.commutative(op, num.bits(), v);
+        }
+        let ids: Vec<u64> = v.iter().flat_map(|v| Symbols::identity(*v)).collect();
+        self.opaque(num.bits(), &format!("{op} {}", num.bits()), &ids)
+    }
+
+    /// Returns the result of float arithmetic; `None` for other functions.
+    fn float_each(&mut self, op: Op, num: Num, v: &[Value]) -> Option<Taint> {
+        let numbers: Vec<Number> = v.iter().map(|v| self.number(*v, num)).collect();
+        if self.arithmetic == Arithmetic::Strict {
+            let commutes = matches!(op, Op::FAdd | Op::FMul);
+            // A change of sign is exact.
+            if op == Op::FNegate {
+                let (x, degree) = numbers[0];
+                return Some(self.float(num, (x.negated(), degree)));
+            }
+            let mut of: Vec<Fp> = numbers.iter().map(|n| n.0).collect();
+            if commutes || op == Op::FmaKHR {
+                of[..2].sort_unstable();
+            }
+            let tag = if op == Op::FSub {
+                // x - y is x + -y.
+                of[1] = of[1].negated();
+                of.sort_unstable();
+                Op::FAdd.to_string()
+            } else {
+                op.to_string()
+            };
+            return Some(self.float_function(&tag, num, &of));
+        }
+        let result = match (op, numbers.as_slice()) {
+            (Op::FNegate, [(x, d)]) => (x.negated(), *d),
+            (Op::FAdd, [x, y]) => sum(*x, *y),
+            (Op::FSub, [x, y]) => sum(*x, (y.0.negated(), y.1)),
+            (Op::FMul, [x, y]) => product(*x, *y),
+            (Op::FDiv, [x, y]) => return self.quotient(num, *x, *y),
+            (Op::FmaKHR, [x, y, z]) => sum(product(*x, *y), *z),
+            (Op::QuantizeToF16, [x]) => return Some(self.quantized(Num::F16, num, *x)),
+            (Op::RoundFToTF32INTEL, [x]) => match self.arithmetic {
+                Arithmetic::Reals => *x,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(self.float(num, result))
+    }
+
+    /// Returns a number rounded to a narrower format and back.
+    fn quantized(&mut self, narrow: Num, wide: Num, number: Number) -> Taint {
+        match self.rounded(narrow, true, number) {
+            Taint::Term(term) => match term.number(narrow) {
+                Some(value) => self.float(wide, (value, term.degree())),
+                None => self.lose("a rounded number"),
+            },
+            other => other,
+        }
+    }
+
+    fn quotient(&mut self, num: Num, x: Number, y: Number) -> Option<Taint> {
+        if y.0 == Fp::ZERO {
+            // A divisor that is 0 for all data; the quotient is no real number.
+            return None;
+        }
+        Some(self.float(num, (x.0.times(y.0.inverse()), x.1.of_quotient(y.1))))
+    }
+
+    fn compare(&mut self, op: Op, num: Num, v: &[Value]) -> Taint {
+        let (op, swap) = mirrored(op);
+        let mut ids: Vec<u64> = if num.is_float() {
+            v.iter().map(|v| self.number(*v, num).0.bits()).collect()
+        } else {
+            v.iter().flat_map(|v| Symbols::identity(*v)).collect()
+        };
+        if swap {
+            let half = ids.len() / 2;
+            ids.rotate_left(half);
+        }
+        let width = if num.is_float() { 0 } else { num.bits() };
+        self.opaque(Num::Bool.bits(), &format!("{op} {width}"), &ids)
+    }
+
+    /// Returns the result of a choice whose condition depends on data.
+    pub(super) fn select(&mut self, num: Option<Num>, v: &[Value]) -> Taint {
+        let [cond, a, b] = *v else { return self.lose("a choice without three operands") };
+        let [condition, sort] = Symbols::identity(cond);
+        match num {
+            Some(num) if num.is_float() => {
+                let (x, y) = (self.number(a, num), self.number(b, num));
+                if x.0 == y.0 {
+                    return self.float(num, x);
+                }
+                let result = self.function("select", &[condition, sort, x.0.bits(), y.0.bits()]);
+                self.float(num, result)
+            }
+            Some(num) => {
+                let [x, y] = [a, b].map(Symbols::identity);
+                if x == y {
+                    return a.term.map_or(Taint::Exact, Taint::Term);
+                }
+                self.opaque(num.bits(), "select", &[condition, sort, x[0], x[1], y[0], y[1]])
+            }
+            None => self.lose("a choice of values that are no numbers"),
+        }
+    }
+
+    /// Returns the greatest or least of values, in whatever order and however often they are combined.
+    pub(super) fn extreme(&mut self, tag: &str, num: Num, of: &[Value]) -> Taint {
+        let mut members: Vec<u64> = Vec::new();
+        let mut words = Vec::new();
+        for v in of {
+            if num.is_float() {
+                words.push(self.number(*v, num).0.bits());
+            } else {
+                words.push(self.symbol("operand", &Symbols::identity(*v)).bits());
+            }
+        }
+        for word in words {
+            match self.extremes.get(&word) {
+                Some((kind, inner)) if kind == tag => members.extend(inner),
+                _ => members.push(word),
+            }
+        }
+        members.sort_unstable();
+        members.dedup();
+        if num.is_float() && members.len() == 1 {
+            // The extreme of one value, however often it was given.
+            return of.iter().find_map(|v| v.term).map_or(Taint::Exact, Taint::Term);
+        }
+        let (result, degree) = self.function(tag, &members);
+        if num.is_float() {
+            self.extremes.insert(result.bits(), (tag.to_owned(), members.into()));
+            return self.float(num, (result, degree));
+        }
+        let term = Taint::Term(super::Term::new(Sort::Opaque, num.bits(), result.bits(), degree));
+        if let Taint::Term(t) = term {
+            let word = self.symbol("operand", &Symbols::identity(Value { bits: 0, term: Some(t) })).bits();
+            self.extremes.insert(word, (tag.to_owned(), members.into()));
+        }
+        term
+    }
+}
+
+pub(super) fn sum(x: Number, y: Number) -> Number {
+    (x.0.plus(y.0), x.1.of_sum(y.1))
+}
+
+pub(super) fn product(x: Number, y: Number) -> Number {
+    (x.0.times(y.0), x.1.of_product(y.1))
+}
+
+/// Returns true if every value of a float format is one of another.
+fn holds(to: Num, from: Num) -> bool {
+    // The largest value says how far the exponents go.
+    to.precision() >= from.precision()
+        && to.to_f64(to.largest(false)) >= from.to_f64(from.largest(false))
+        && !matches!((from, to), (Num::E8M0, _) | (_, Num::E8M0))
+}
+
+/// Returns the comparison with exchanged operands where that is "less than", so that both spellings are one.
+fn mirrored(op: Op) -> (Op, bool) {
+    match op {
+        Op::FOrdGreaterThan => (Op::FOrdLessThan, true),
+        Op::FOrdGreaterThanEqual => (Op::FOrdLessThanEqual, true),
+        Op::FUnordGreaterThan => (Op::FUnordLessThan, true),
+        Op::FUnordGreaterThanEqual => (Op::FUnordLessThanEqual, true),
+        Op::UGreaterThan => (Op::ULessThan, true),
+        Op::UGreaterThanEqual => (Op::ULessThanEqual, true),
+        Op::SGreaterThan => (Op::SLessThan, true),
+        Op::SGreaterThanEqual => (Op::SLessThanEqual, true),
+        other => (other, false),
+    }
+}

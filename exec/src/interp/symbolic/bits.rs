@@ -1,0 +1,249 @@
+//! Bit patterns as sequences of parts: what loads of other widths than stores, shifts, masks, casts and packs make.
+//!
+//! A pattern has one form: parts from the lowest bit up, none empty, neighbors merged where they continue each other. So
+//! two halves packed into a word are the same term as the word that is loaded from where the halves were stored.
+
+use super::super::num::mask;
+use super::super::taint::Taint;
+use super::field::Fp;
+use super::term::{Degree, Sort, Term};
+use super::{Symbols, Value};
+
+/// The origin of the bits of a part.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Source {
+    /// `from` is the value.
+    Constant,
+    /// The contents of a buffer before the run.
+    Input(u32),
+    /// A term that is not made of parts.
+    Atom(u64),
+}
+
+/// Consecutive bits of a source.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Part {
+    pub source: Source,
+    pub from: u64,
+    pub len: u32,
+}
+
+impl Part {
+    fn constant(value: u64, len: u32) -> Part {
+        Part { source: Source::Constant, from: mask(value, len), len }
+    }
+
+    /// Returns `len` of the bits from the one at `skip` on.
+    fn slice(self, skip: u32, len: u32) -> Part {
+        let from =
+            if self.source == Source::Constant { mask(self.from >> skip, len) } else { self.from + u64::from(skip) };
+        Part { from, len, ..self }
+    }
+}
+
+/// Appends a part, and merges it with the last one where it continues that.
+fn push(parts: &mut Vec<Part>, part: Part) {
+    if part.len == 0 {
+        return;
+    }
+    if let Some(last) = parts.last_mut().filter(|last| last.source == part.source) {
+        if part.source == Source::Constant {
+            // A value is at most 64 bits wide, what is regrouped may be wider.
+            if last.len + part.len <= 64 {
+                last.from |= part.from << last.len;
+                last.len += part.len;
+                return;
+            }
+        } else if last.from + u64::from(last.len) == part.from {
+            last.len += part.len;
+            return;
+        }
+    }
+    parts.push(part);
+}
+
+/// Returns some bits of a pattern.
+pub(super) fn slice(parts: &[Part], skip: u32, len: u32) -> Vec<Part> {
+    let (mut out, mut at, end) = (Vec::new(), 0, skip + len);
+    for part in parts {
+        let (first, last) = (skip.max(at), end.min(at + part.len));
+        if first < last {
+            push(&mut out, part.slice(first - at, last - first));
+        }
+        at += part.len;
+    }
+    out
+}
+
+/// Returns patterns one after the other, the first in the lowest bits.
+pub(super) fn joined<'a>(patterns: impl IntoIterator<Item = &'a [Part]>) -> Vec<Part> {
+    let mut out = Vec::new();
+    patterns.into_iter().flatten().for_each(|part| push(&mut out, *part));
+    out
+}
+
+/// Returns a pattern of `to` bits: the lowest ones, or all with zeros or copies of the highest one above.
+pub(super) fn resized(parts: &[Part], width: u32, to: u32, signed: bool) -> Vec<Part> {
+    if to <= width {
+        return slice(parts, 0, to);
+    }
+    let mut out = parts.to_vec();
+    let top = slice(parts, width - 1, 1);
+    match top.first() {
+        Some(top) if signed && top.source != Source::Constant => {
+            for _ in width..to {
+                out.push(*top);
+            }
+        }
+        Some(top) if signed && top.from == 1 => push(&mut out, Part::constant(u64::MAX, to - width)),
+        _ => push(&mut out, Part::constant(0, to - width)),
+    }
+    out
+}
+
+/// Returns a pattern shifted to higher bits, with zeros below.
+pub(super) fn shifted_left(parts: &[Part], width: u32, by: u32) -> Vec<Part> {
+    let by = by.min(width);
+    joined([&[Part::constant(0, by)][..], &slice(parts, 0, width - by)])
+}
+
+/// Returns a pattern shifted to lower bits.
+pub(super) fn shifted_right(parts: &[Part], width: u32, by: u32, signed: bool) -> Vec<Part> {
+    if by >= width {
+        return if signed {
+            resized(&slice(parts, width - 1, 1), 1, width, true)
+        } else {
+            vec![Part::constant(0, width)]
+        };
+    }
+    resized(&slice(parts, by, width - by), width - by, width, signed)
+}
+
+/// Combines two patterns bit by bit. `f` gets a bit of each, `None` if it is not constant, and says which it is: a
+/// constant, the bit of the first or that of the second. `None`: there is no such pattern.
+pub(super) fn bitwise(
+    a: &[Part],
+    b: &[Part],
+    width: u32,
+    f: impl Fn(Option<bool>, Option<bool>) -> Option<Bit>,
+) -> Option<Vec<Part>> {
+    let constant = |part: &[Part]| {
+        let part = part.first()?;
+        (part.source == Source::Constant).then_some(part.from == 1)
+    };
+    let mut out = Vec::new();
+    for i in 0..width {
+        let (x, y) = (slice(a, i, 1), slice(b, i, 1));
+        let bit = match f(constant(&x), constant(&y)) {
+            Some(bit) => bit,
+            // The same bit twice: `and` and `or` give it back.
+            None if x == y => Bit::First,
+            None => return None,
+        };
+        match bit {
+            Bit::Constant(bit) => push(&mut out, Part::constant(bit.into(), 1)),
+            Bit::First => push(&mut out, x[0]),
+            Bit::Second => push(&mut out, y[0]),
+        }
+    }
+    Some(out)
+}
+
+/// A bit of the result of [`bitwise`].
+pub(super) enum Bit {
+    Constant(bool),
+    First,
+    Second,
+}
+
+/// Returns the sign bit that a pattern ends with copies of, and the pattern without those: what was extended.
+pub(super) fn core(parts: &[Part]) -> (Vec<Part>, bool) {
+    let Some(last) = parts.last() else { return (Vec::new(), false) };
+    if last.source == Source::Constant {
+        let zeros = last.len.min(last.from.leading_zeros() - (64 - last.len));
+        let mut core = parts[..parts.len() - 1].to_vec();
+        push(&mut core, last.slice(0, last.len - zeros));
+        return (core, zeros == 0);
+    }
+    let mut rest = parts;
+    while let [.., before, top] = rest
+        && top.len == 1
+        && before.source == top.source
+        && before.from + u64::from(before.len) == top.from + 1
+    {
+        rest = &rest[..rest.len() - 1];
+    }
+    (rest.to_vec(), true)
+}
+
+impl Symbols {
+    /// Returns the parts of a value.
+    pub(super) fn parts(&mut self, value: Value, width: u32) -> Vec<Part> {
+        let Some(term) = value.term else { return vec![Part::constant(value.bits, width)] };
+        if let Some((buffer, from)) = term.as_input() {
+            return vec![Part { source: Source::Input(buffer), from, len: term.width() }];
+        }
+        if term.sort() == Sort::Bits {
+            let parts = self.parts.get(&term.fingerprint());
+            return parts.map(|parts| parts.to_vec()).unwrap_or_else(|| unreachable!("a term of parts has parts"));
+        }
+        // Narrower and wider results of one polynomial have their low bits in common.
+        let width = if term.sort() == Sort::Ring { 0 } else { u64::from(term.width()) };
+        let atom = self.symbol("atom", &[term.sort() as u64, width, term.fingerprint()]).bits();
+        self.atoms.insert(atom, term);
+        vec![Part { source: Source::Atom(atom), from: 0, len: term.width() }]
+    }
+
+    /// Returns the taint of some bits of a byte that was read.
+    pub(in crate::interp) fn part_of(&mut self, taint: Taint, bits: u64, skip: u32, len: u32) -> Taint {
+        let Taint::Term(term) = taint else { return taint };
+        let parts = self.parts(Value { bits, term: Some(term) }, term.width());
+        self.of_parts(slice(&parts, skip, len))
+    }
+
+    /// Returns the value of a pattern as a taint.
+    pub(super) fn of_parts(&mut self, parts: Vec<Part>) -> Taint {
+        let width: u32 = parts.iter().map(|part| part.len).sum();
+        match *parts.as_slice() {
+            [Part { source: Source::Constant, .. }] => return Taint::Exact,
+            [Part { source: Source::Input(buffer), from, .. }] => return Taint::Term(Term::input(buffer, from, width)),
+            [Part { source: Source::Atom(atom), from: 0, .. }] => {
+                if let Some(term) = self.atoms.get(&atom) {
+                    if term.width() == width {
+                        return Taint::Term(*term);
+                    }
+                    if term.sort() == Sort::Ring {
+                        return Taint::Term(Term::new(Sort::Ring, width, term.fingerprint(), term.degree()));
+                    }
+                }
+            }
+            _ => {}
+        }
+        let fingerprint = self.hash("bits", &parts);
+        let function = parts.iter().any(|part| match part.source {
+            Source::Atom(atom) => self.atoms.get(&atom).is_none_or(|term| term.degree().is_uninterpreted()),
+            _ => false,
+        });
+        // A word of two rounded halves is a function of theirs, of which nothing else is known.
+        let degree = if function { Degree::FUNCTION } else { Degree::SYMBOL };
+        self.applied.insert(fingerprint.bits());
+        self.parts.insert(fingerprint.bits(), parts.into());
+        Taint::Term(Term::new(Sort::Bits, width, fingerprint.bits(), degree))
+    }
+
+    /// Returns the hash of a pattern.
+    pub(super) fn hash(&self, tag: &str, parts: &[Part]) -> Fp {
+        let words: Vec<u64> = parts
+            .iter()
+            .flat_map(|part| {
+                let (kind, number) = match part.source {
+                    Source::Constant => (0, 0),
+                    Source::Input(buffer) => (1, u64::from(buffer)),
+                    Source::Atom(atom) => (2, atom),
+                };
+                [kind << 32 | u64::from(part.len), number, part.from]
+            })
+            .collect();
+        self.symbol(tag, &words)
+    }
+}

@@ -1,0 +1,293 @@
+//! Compares what two symbolic runs stored.
+
+use super::super::Memory;
+use super::super::location::Location;
+use super::super::num::{number, signed};
+use super::super::taint::Taint;
+use super::bits::{Part, Source};
+use super::field::Fp;
+use super::term::{Degree, Sort, Term};
+use super::{Number, Symbols};
+use coop_ir::{Id, Module};
+
+/// What a symbolic run left: the buffers and the terms of what was stored.
+#[derive(Debug)]
+pub struct Fingerprints {
+    symbols: Box<Symbols>,
+    /// The buffers after the run on the concrete data.
+    pub memory: Vec<Memory>,
+    /// The blocks that were executed.
+    pub blocks: Blocks,
+}
+
+/// The blocks of a module that a run executed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Blocks {
+    /// The number of blocks executed.
+    pub executed: usize,
+    /// The ids of the others.
+    pub missed: Vec<Id>,
+}
+
+impl Blocks {
+    /// Returns the number of blocks of the module.
+    pub fn all(&self) -> usize {
+        self.executed + self.missed.len()
+    }
+}
+
+/// An element that two runs store differently.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mismatch {
+    /// The index of the buffer.
+    pub buffer: usize,
+    /// The element.
+    pub element: usize,
+    /// True if both are fractions of polynomials over numbers in the data that do not depend on each other: then the real
+    /// numbers differ for nearly all data. Else laws that are not known here may make the values equal.
+    pub certain: bool,
+}
+
+/// What of a buffer is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elements {
+    /// The size of an element in bytes.
+    pub size: usize,
+    /// The number of consecutive elements of which only the sum is compared: how it is split among them is free. 1
+    /// compares each element; 0 nothing.
+    pub group: usize,
+}
+
+/// The result of a comparison.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Agreement {
+    /// The elements that either run stored.
+    pub stored: u64,
+    /// The number of elements that differ.
+    pub differing: u64,
+    /// The first of them; at most 16.
+    pub mismatches: Vec<Mismatch>,
+    /// Elements whose term is lost: buffer and element of the first.
+    pub lost: Option<(usize, usize)>,
+    /// The largest degree of a term.
+    pub degree: u32,
+    /// The number of applications of uninterpreted functions, by operands.
+    pub functions: u64,
+    /// True if some degree is not bounded.
+    pub unbounded: bool,
+    /// The values that decided something in the original.
+    pub decisions: usize,
+    /// True if no two symbols are made of the same bits of a buffer.
+    pub independent: bool,
+    /// What a value decides in the second run that decides nothing in the first.
+    pub new_decision: Option<String>,
+}
+
+impl Agreement {
+    /// Returns the binary logarithm of a bound of the probability that different elements have equal fingerprints.
+    ///
+    /// A difference of degree d vanishes with probability at most d / 2^63.9; so does each of the differences of two
+    /// lists of operands that would make one of two functions, and two hashes are equal with probability 2^-63.9.
+    pub fn log2_error(&self) -> f64 {
+        let pairs = (self.functions as f64) * (self.functions as f64) / 2.0;
+        // Both sides of an equation may be fractions: their difference has at most twice the degree.
+        let degree = 2.0 * f64::from(self.degree.max(1));
+        (degree + pairs * (degree + 1.0)).log2() - 63.9
+    }
+}
+
+impl Fingerprints {
+    pub(in crate::interp) fn new(symbols: Box<Symbols>, memory: Vec<Memory>, module: &Module) -> Fingerprints {
+        let mut blocks = Blocks::default();
+        for block in module.functions.iter().flat_map(|f| &f.blocks) {
+            let executed = block.insts.iter().last().is_some_and(|last| symbols.blocks.contains(last));
+            match module.inst(block.label).result {
+                _ if executed => blocks.executed += 1,
+                Some(id) => blocks.missed.push(id),
+                None => {}
+            }
+        }
+        Fingerprints { symbols, memory, blocks }
+    }
+
+    /// Returns the decision of the run that depends on data in a way that is not known.
+    pub fn depends(&self) -> Option<&str> {
+        self.symbols.depends.as_deref()
+    }
+
+    /// Compares what two runs stored in each buffer.
+    pub fn compare(original: &mut Fingerprints, lowered: &mut Fingerprints, buffers: &[Elements]) -> Agreement {
+        let mut agreement = Agreement {
+            degree: original.symbols.degree.max(lowered.symbols.degree),
+            functions: original.symbols.applied.union(&lowered.symbols.applied).count() as u64,
+            unbounded: original.symbols.degree_lost || lowered.symbols.degree_lost,
+            decisions: original.symbols.decisions.len(),
+            independent: independent([&original.symbols, &lowered.symbols]),
+            ..Agreement::default()
+        };
+        let new = lowered.symbols.decisions.difference(&original.symbols.decisions).next();
+        agreement.new_decision = new.map(|decision| {
+            let known = lowered.symbols.decided.get(decision);
+            known.map_or_else(String::new, |(at, what)| format!("instruction {}: {what}", at.index()))
+        });
+        for (buffer, Elements { size, group }) in buffers.iter().copied().enumerate().filter(|(_, of)| of.group > 0) {
+            let end = original.symbols.written(buffer).max(lowered.symbols.written(buffer));
+            for element in 0..end.div_ceil(size) {
+                let range = element * size..(element + 1) * size;
+                let written = |side: &Fingerprints| range.clone().any(|at| side.symbols.is_written(buffer, at));
+                if !written(original) && !written(lowered) {
+                    continue;
+                }
+                agreement.stored += 1;
+                if group == 1 {
+                    agreement.element(original, lowered, buffer, element, size);
+                } else if element % group == 0 {
+                    agreement.sum(original, lowered, (buffer, element), size, group);
+                }
+            }
+        }
+        agreement
+    }
+
+    /// Returns the taint and bits of some bytes.
+    fn element(&mut self, buffer: usize, at: usize, bytes: usize) -> (Taint, u64) {
+        let memory = &self.memory[buffer].bytes;
+        let bits = memory.get(at..at + bytes).map_or(0, number);
+        (self.symbols.read(Location::Buffer(buffer, at), 0, 0, bytes, bits), bits)
+    }
+
+    /// Returns the instruction that first lost a term, and why.
+    pub fn lost(&self) -> Option<(usize, &str)> {
+        self.symbols.lost.as_ref().map(|(at, why)| (at.index(), why.as_str()))
+    }
+}
+
+impl Agreement {
+    fn element(
+        &mut self,
+        original: &mut Fingerprints,
+        lowered: &mut Fingerprints,
+        buffer: usize,
+        element: usize,
+        size: usize,
+    ) {
+        let at = element * size;
+        let (mut a, mut b) = (original.element(buffer, at, size), lowered.element(buffer, at, size));
+        if !equal(a, b) {
+            // Constants are numbers of the type that was stored, not of the buffer's elements.
+            let extent = original.symbols.extent(buffer, at).or_else(|| lowered.symbols.extent(buffer, at));
+            if let Some((first, bytes)) = extent.filter(|(_, bytes)| *bytes != size && *bytes <= 8) {
+                (a, b) = (original.element(buffer, first, bytes), lowered.element(buffer, first, bytes));
+            }
+        }
+        if equal(a, b) {
+            return;
+        }
+        let lost = [a.0, b.0].iter().any(|taint| matches!(taint, Taint::Inexact { .. } | Taint::Undefined));
+        if lost {
+            self.lost.get_or_insert((buffer, element));
+            return;
+        }
+        self.differing += 1;
+        if self.mismatches.len() < 16 {
+            let free = |taint: Taint| match taint {
+                Taint::Term(term) if term.sort() == Sort::Input => true,
+                Taint::Term(term) => term.sort().format().is_some() && !term.degree().is_uninterpreted(),
+                _ => true,
+            };
+            self.mismatches.push(Mismatch { buffer, element, certain: self.independent && free(a.0) && free(b.0) });
+        }
+    }
+}
+
+impl Fingerprints {
+    /// Returns the sum of consecutive floats; `None` if they are no floats of one format.
+    fn sum(&mut self, buffer: usize, first: usize, size: usize, count: usize) -> Option<Number> {
+        let read = |k: usize| self.element(buffer, (first + k) * size, size);
+        let elements: Vec<(Taint, u64)> = (0..count).map(read).collect();
+        let format = elements.iter().find_map(|(taint, _)| match taint {
+            Taint::Term(term) => term.sort().format(),
+            _ => None,
+        })?;
+        let mut total = (Fp::ZERO, Degree::CONSTANT);
+        for (taint, bits) in elements {
+            let (number, degree) = match taint {
+                Taint::Term(term) => (term.number(format)?, term.degree()),
+                Taint::Exact => (Fp::float(format.to_f64(bits))?, Degree::CONSTANT),
+                Taint::Inexact { .. } | Taint::Undefined => return None,
+            };
+            total = (total.0.plus(number), total.1.of_sum(degree));
+        }
+        Some(total)
+    }
+}
+
+impl Agreement {
+    /// Compares the sum of a group of elements.
+    fn sum(
+        &mut self,
+        original: &mut Fingerprints,
+        lowered: &mut Fingerprints,
+        (buffer, first): (usize, usize),
+        size: usize,
+        group: usize,
+    ) {
+        let [a, b] = [original, lowered].map(|side| side.sum(buffer, first, size, group));
+        match (a, b) {
+            (Some(a), Some(b)) if a.0 == b.0 => {}
+            (Some(a), Some(b)) => {
+                self.differing += 1;
+                let certain = self.independent && !a.1.is_uninterpreted() && !b.1.is_uninterpreted();
+                self.mismatches.push(Mismatch { buffer, element: first, certain });
+            }
+            _ => {
+                self.lost.get_or_insert((buffer, first));
+            }
+        }
+    }
+}
+
+/// Returns true if no two symbols of two runs are made of the same bits of a buffer.
+fn independent(sides: [&Symbols; 2]) -> bool {
+    let mut regions: Vec<(Source, u64, u64, u64)> = Vec::new();
+    for symbols in sides {
+        let mut add = |symbol: u64, parts: &[Part]| {
+            regions.extend(parts.iter().map(|part| (part.source, part.from, part.from + u64::from(part.len), symbol)));
+        };
+        for (symbol, (term, _)) in &symbols.numbers {
+            match (term.as_input(), symbols.parts.get(&term.fingerprint())) {
+                (Some((buffer, from)), _) => {
+                    add(*symbol, &[Part { source: Source::Input(buffer), from, len: term.width() }]);
+                }
+                (None, Some(parts)) => add(*symbol, parts),
+                (None, None) => {}
+            }
+        }
+        symbols.integers.iter().for_each(|(symbol, (core, _))| add(*symbol, core));
+    }
+    regions.retain(|region| region.0 != Source::Constant);
+    regions.sort_unstable();
+    regions.dedup();
+    regions.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1)
+}
+
+/// Returns true if two values are the same for all data.
+fn equal(a: (Taint, u64), b: (Taint, u64)) -> bool {
+    match (a.0, b.0) {
+        (Taint::Exact, Taint::Exact) => a.1 == b.1,
+        (Taint::Term(x), Taint::Term(y)) => x.key() == y.key(),
+        (Taint::Term(x), Taint::Exact) => is_constant(x, b.1),
+        (Taint::Exact, Taint::Term(y)) => is_constant(y, a.1),
+        _ => false,
+    }
+}
+
+/// Returns true if a term has the value of a constant for all data: where data cancels.
+fn is_constant(term: Term, bits: u64) -> bool {
+    let value = match (term.sort(), term.sort().format()) {
+        (Sort::Ring, _) => Some(Fp::integer(signed(bits, term.width()).into())),
+        (_, Some(format)) => Fp::float(format.to_f64(bits)),
+        _ => None,
+    };
+    value.is_some_and(|value| value.bits() == term.fingerprint())
+}

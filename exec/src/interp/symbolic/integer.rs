@@ -1,0 +1,205 @@
+//! Integers that depend on data: polynomials with integer coefficients.
+//!
+//! What a chain of additions, subtractions and multiplications modulo 2^w gives are the low w bits of a polynomial's
+//! value, whether or not steps wrap: the map from the integers to those modulo 2^w keeps sums and products. So equal
+//! polynomials mean equal results, and polynomials are compared by their values in the field. The converse does not hold
+//! (2^w * x is 0 modulo 2^w and no zero polynomial); such an equality is not proved.
+//!
+//! The symbols are the numbers that bit patterns stand for, read as signed or unsigned. A pattern that was extended
+//! stands for the number that it was before, so it does not matter to what width.
+
+use coop_ir::Op;
+
+use super::super::code::Conv;
+use super::super::num::{Num, mask, signed};
+use super::super::taint::Taint;
+use super::bits::{self, Bit, Part, Source};
+use super::field::Fp;
+use super::term::{Degree, Sort, Term};
+use super::{Number, Symbols, Value};
+
+impl Symbols {
+    /// Returns the number that a pattern stands for, read as signed or unsigned.
+    fn pattern(&mut self, parts: &[Part], read_signed: bool) -> Number {
+        let (core, core_signed) = bits::core(parts);
+        let width: u32 = parts.iter().map(|part| part.len).sum();
+        let kept: u32 = core.iter().map(|part| part.len).sum();
+        // Of an extended pattern both readings agree with the way of extension, but for the unsigned reading of copies of
+        // the sign.
+        let (core, as_signed) = match (kept < width, core_signed) {
+            (false, _) => (parts.to_vec(), read_signed),
+            (true, true) if !read_signed => (parts.to_vec(), false),
+            (true, core_signed) => (core, core_signed),
+        };
+        let name = self.hash("integer pattern", &core).bits();
+        let symbol = self.symbol("integer", &[name, u64::from(as_signed)]);
+        let function = core.iter().any(|part| matches!(part.source, Source::Atom(_)));
+        self.integers.insert(symbol.bits(), (core.into(), as_signed));
+        (symbol, if function { Degree::FUNCTION } else { Degree::SYMBOL })
+    }
+
+    /// Returns the number that a value of `width` bits stands for in the ring modulo 2^`to`.
+    pub(super) fn integer(&mut self, value: Value, width: u32, read_signed: bool, to: u32) -> Number {
+        let Some(term) = value.term else {
+            // Modulo 2^to one representative is as good as another; all places take the same.
+            let number = if read_signed || to <= width {
+                i128::from(signed(mask(value.bits, width), width))
+            } else {
+                i128::from(mask(value.bits, width))
+            };
+            return (Fp::integer(number), Degree::CONSTANT);
+        };
+        if term.sort() == Sort::Ring && to <= width {
+            return (Fp::from_bits(term.fingerprint()), term.degree());
+        }
+        let parts = self.parts(value, width);
+        self.pattern(&parts, read_signed || to <= width)
+    }
+
+    /// Returns the number of a value that is read exactly: not modulo anything.
+    pub(super) fn exact_integer(&mut self, value: Value, width: u32, read_signed: bool) -> Number {
+        if value.term.is_none() {
+            let bits = mask(value.bits, width);
+            let number = if read_signed { i128::from(signed(bits, width)) } else { i128::from(bits) };
+            return (Fp::integer(number), Degree::CONSTANT);
+        }
+        let parts = self.parts(value, width);
+        self.pattern(&parts, read_signed)
+    }
+
+    /// Returns the result of ring operations in `width` bits.
+    pub(super) fn ring(&mut self, width: u32, (value, degree): Number) -> Taint {
+        match degree.bound() {
+            Some(bound) => self.degree = self.degree.max(bound),
+            None => self.degree_lost = true,
+        }
+        if let Some((core, core_signed)) = self.integers.get(&value.bits()) {
+            // A symbol alone: the pattern that it is the number of.
+            let (core, core_signed) = (core.clone(), *core_signed);
+            let kept = core.iter().map(|part| part.len).sum();
+            let parts = bits::resized(&core, kept, width, core_signed);
+            return self.of_parts(parts);
+        }
+        Taint::Term(Term::new(Sort::Ring, width, value.bits(), degree))
+    }
+
+    /// Returns the result of an integer instruction on components; `None` if it is none of those that are known.
+    pub(super) fn integer_each(&mut self, op: Op, num: Num, v: &[Value]) -> Option<Taint> {
+        let width = num.bits();
+        let number = |this: &mut Symbols, k: usize| this.integer(v[k], width, true, width);
+        Some(match op {
+            Op::IAdd | Op::ISub | Op::IMul => {
+                let ((x, dx), (y, dy)) = (number(self, 0), number(self, 1));
+                let result = match op {
+                    Op::IAdd => (x.plus(y), dx.of_sum(dy)),
+                    Op::ISub => (x.minus(y), dx.of_sum(dy)),
+                    _ => (x.times(y), dx.of_product(dy)),
+                };
+                self.ring(width, result)
+            }
+            Op::SNegate => {
+                let (x, degree) = number(self, 0);
+                self.ring(width, (x.negated(), degree))
+            }
+            Op::Not => {
+                let (x, degree) = number(self, 0);
+                self.ring(width, (x.negated().minus(Fp::ONE), degree))
+            }
+            Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor => self.logic(op, width, v),
+            Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic => return self.shift(op, width, v),
+            Op::BitFieldUExtract | Op::BitFieldSExtract | Op::BitFieldInsert => return self.field(op, width, v),
+            _ => return None,
+        })
+    }
+
+    fn logic(&mut self, op: Op, width: u32, v: &[Value]) -> Taint {
+        let (a, b) = (self.parts(v[0], width), self.parts(v[1], width));
+        let rule = |x: Option<bool>, y: Option<bool>| match (op, x, y) {
+            (Op::BitwiseAnd, Some(false), _) | (Op::BitwiseAnd, _, Some(false)) => Some(Bit::Constant(false)),
+            (Op::BitwiseAnd, Some(true), _) | (Op::BitwiseOr | Op::BitwiseXor, Some(false), _) => Some(Bit::Second),
+            (Op::BitwiseAnd, _, Some(true)) | (Op::BitwiseOr | Op::BitwiseXor, _, Some(false)) => Some(Bit::First),
+            (Op::BitwiseOr, Some(true), _) | (Op::BitwiseOr, _, Some(true)) => Some(Bit::Constant(true)),
+            (Op::BitwiseXor, Some(true), Some(true)) => Some(Bit::Constant(false)),
+            _ => None,
+        };
+        match bits::bitwise(&a, &b, width, rule) {
+            // The same bit twice cancels.
+            Some(_) if op == Op::BitwiseXor && a == b => Taint::Exact,
+            Some(parts) if op != Op::BitwiseXor || !overlap(&a, &b, width) => self.of_parts(parts),
+            _ => self.commutative(op, width, v),
+        }
+    }
+
+    fn shift(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {
+        if v[1].term.is_some() {
+            return None;
+        }
+        let by = u32::try_from(v[1].bits).unwrap_or(u32::MAX);
+        let parts = self.parts(v[0], width);
+        let parts = match op {
+            Op::ShiftLeftLogical => bits::shifted_left(&parts, width, by),
+            _ => bits::shifted_right(&parts, width, by, op == Op::ShiftRightArithmetic),
+        };
+        Some(self.of_parts(parts))
+    }
+
+    fn field(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {
+        let [offset, count] = if op == Op::BitFieldInsert { [v[2], v[3]] } else { [v[1], v[2]] };
+        if offset.term.is_some() || count.term.is_some() {
+            return None;
+        }
+        let (offset, count) = (u32::try_from(offset.bits).ok()?, u32::try_from(count.bits).ok()?);
+        if offset.checked_add(count)? > width || count == 0 {
+            return None;
+        }
+        let base = self.parts(v[0], width);
+        let parts = if op == Op::BitFieldInsert {
+            let insert = self.parts(v[1], width);
+            let above = offset + count;
+            let low = bits::slice(&base, 0, offset);
+            bits::joined([&low[..], &bits::slice(&insert, 0, count), &bits::slice(&base, above, width - above)])
+        } else {
+            bits::resized(&bits::slice(&base, offset, count), count, width, op == Op::BitFieldSExtract)
+        };
+        Some(self.of_parts(parts))
+    }
+
+    /// Returns the result of an uninterpreted function of two operands in either order.
+    pub(super) fn commutative(&mut self, op: Op, width: u32, v: &[Value]) -> Taint {
+        let mut ids = [Symbols::identity(v[0]), Symbols::identity(v[1])];
+        ids.sort_unstable();
+        self.opaque(width, &op.to_string(), ids.as_flattened())
+    }
+
+    /// Returns the result of a conversion.
+    pub(super) fn convert(&mut self, conv: &Conv, v: Value) -> Taint {
+        let (from, to) = (conv.from, conv.to);
+        let (fw, tw) = (from.bits(), to.bits());
+        match conv.op {
+            Op::FConvert => self.round(from, to, v),
+            Op::ConvertSToF | Op::ConvertUToF => {
+                let number = self.exact_integer(v, fw, conv.op == Op::ConvertSToF);
+                self.rounded(to, fw >= to.precision(), number)
+            }
+            Op::ConvertFToS | Op::ConvertFToU => {
+                let (x, _) = self.number(v, from);
+                self.opaque(tw, &format!("{} {tw}", conv.op), &[x.bits(), u64::from(conv.saturate)])
+            }
+            Op::UConvert | Op::SConvert if !conv.saturate => {
+                let parts = self.parts(v, fw);
+                let parts = bits::resized(&parts, fw, tw, conv.op == Op::SConvert);
+                self.of_parts(parts)
+            }
+            op => self.opaque(tw, &format!("{op} {fw} {tw}"), &Symbols::identity(v)),
+        }
+    }
+}
+
+/// Returns true if a bit of the second pattern is not 0 where one of the first is not.
+fn overlap(a: &[Part], b: &[Part], width: u32) -> bool {
+    let zero = |parts: &[Part], i: u32| {
+        let bit = bits::slice(parts, i, 1);
+        bit.first().is_some_and(|bit| bit.source == Source::Constant && bit.from == 0)
+    };
+    (0..width).any(|i| !zero(a, i) && !zero(b, i))
+}

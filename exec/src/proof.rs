@@ -1,0 +1,400 @@
+//! Proves that two modules store the same for all contents of the data buffers, or finds out why not.
+//!
+//! Both run symbolically (`interp/symbolic`) with the same case, and what they store is compared by fingerprints. A proof
+//! rests on these, each of which this file asks for:
+//!
+//! - the ordinary findings of both runs are empty: no race, no divergence, no undefined value that matters;
+//! - each stored element has a term in both runs, and the terms are equal;
+//! - no value decides something in the lowered module that decides nothing in the original;
+//! - what the runs stored with the case's own data agrees as it does in `cooprun verify`: where a proof ignores rounding,
+//!   this looks at it.
+//!
+//! docs/proofs.md has the theory and the bound of the error.
+
+use std::fmt;
+
+use coop_ir::{Id, Module};
+
+use crate::bounds::Bounds;
+use crate::case::{Buffer, BufferKind, Case};
+use crate::error::Error;
+use crate::executor::Outcome;
+use crate::interp::{
+    Agreement, Arithmetic, Blocks, Config, Elements, Fingerprints, Interpreted, Mismatch, Report, Symbolic,
+};
+use crate::number;
+use crate::tolerance::Tolerance;
+
+/// Runs are repeated with other values of the symbols until the error is less than this power of two.
+const WANTED_LOG2: f64 = -40.0;
+
+/// The most repetitions.
+const MOST_ROUNDS: u32 = 4;
+
+/// The seeds that are tried where expressions differ and values do not.
+const WITNESSES: u64 = 3;
+
+/// The most bytes of buffers in a proof: their terms take some sixteen times that.
+const MOST_BYTES: usize = 256 << 20;
+
+/// The options of a proof.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// The meaning of float arithmetic.
+    pub arithmetic: Arithmetic,
+    /// The seed of the symbols' values.
+    pub seed: u64,
+    /// Buffers whose contents are those of the case, by name.
+    pub fixed: Vec<String>,
+}
+
+/// The outcome of an attempt at a proof.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Verdict {
+    /// All stored elements agree.
+    Proved,
+    /// An element differs.
+    Refuted(String),
+    /// Neither: the reason.
+    NotProvable(String),
+}
+
+/// A proof, or why there is none.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Proof {
+    /// The outcome.
+    pub verdict: Verdict,
+    /// The meaning of float arithmetic.
+    pub arithmetic: Arithmetic,
+    /// The buffers whose contents are arbitrary.
+    pub data: Vec<String>,
+    /// The elements that either module stored.
+    pub stored: u64,
+    /// The elements that differ; the first at most 16 of them.
+    pub differing: u64,
+    /// The places of the first of them.
+    pub mismatches: Vec<Mismatch>,
+    /// The binary logarithm of the probability that different expressions were taken for equal.
+    pub log2_error: f64,
+    /// The number of times that both modules ran.
+    pub rounds: u32,
+    /// The values of data that decide a branch or an address of the original.
+    pub decisions: usize,
+    /// The blocks that were executed, of the original and of the lowered module.
+    pub blocks: [Blocks; 2],
+}
+
+impl Proof {
+    /// Returns true if the modules are proved to store the same.
+    pub fn is_proved(&self) -> bool {
+        self.verdict == Verdict::Proved
+    }
+}
+
+impl Arithmetic {
+    /// A short name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arithmetic::Reals => "reals",
+            Arithmetic::Rounding => "rounding",
+            Arithmetic::Strict => "strict",
+        }
+    }
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.verdict {
+            Verdict::Proved => {
+                let (stored, data, mode) = (thousands(self.stored), self.data.join(", "), self.arithmetic.name());
+                let bound = self.log2_error.ceil();
+                write!(f, "proved: {stored} stored elements agree for all contents of {data}")?;
+                if self.decisions > 0 {
+                    write!(f, " that make {} of their values what they are here", thousands(self.decisions as u64))?;
+                }
+                write!(f, " ({mode}; probability of a false yes < 2^{bound}); for this specialization and dispatch")?;
+            }
+            Verdict::Refuted(why) => write!(f, "refuted: {why}")?,
+            Verdict::NotProvable(why) => write!(f, "not provable: {why}")?,
+        }
+        for (name, blocks) in ["original", "lowered module"].into_iter().zip(&self.blocks) {
+            if blocks.all() > 0 {
+                write!(f, "\n{name}: {} of {} blocks executed", blocks.executed, blocks.all())?;
+            }
+            if !blocks.missed.is_empty() {
+                write!(f, "; not {}", listed(&blocks.missed))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns a number with separators.
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).unwrap_or("")).collect();
+    groups.join(",")
+}
+
+/// Returns the first of some ids.
+fn listed(ids: &[Id]) -> String {
+    let mut parts: Vec<String> = ids.iter().take(8).map(Id::to_string).collect();
+    if ids.len() > parts.len() {
+        parts.push(format!("and {} more", ids.len() - parts.len()));
+    }
+    parts.join(", ")
+}
+
+/// Proves that a lowered module stores what the original stores. Each has its case: the same, but for what the pipeline is
+/// asked for.
+pub fn prove(
+    interpreted: &Interpreted,
+    original: (&Module, &Case),
+    lowered: (&Module, &Case),
+    options: &Options,
+) -> Result<Proof, Error> {
+    Prover::new(*interpreted, original.0, original.1, options)?.prove(lowered.0, lowered.1)
+}
+
+/// A module and a case, which other modules are compared with.
+pub struct Prover<'a> {
+    interpreted: Interpreted,
+    module: &'a Module,
+    case: &'a Case,
+    options: &'a Options,
+    data: Vec<bool>,
+    /// The runs of the original: one for each round, or why there is none.
+    rounds: Vec<Result<Fingerprints, Verdict>>,
+}
+
+impl<'a> Prover<'a> {
+    /// Prepares proofs about other versions of a module.
+    pub fn new(
+        interpreted: Interpreted,
+        module: &'a Module,
+        case: &'a Case,
+        options: &'a Options,
+    ) -> Result<Prover<'a>, Error> {
+        if let Some(name) = options.fixed.iter().find(|name| !case.buffer.iter().any(|b| b.name == **name)) {
+            return Err(Error::case(format!("there is no buffer '{name}' whose contents could be fixed")));
+        }
+        let is_data =
+            |b: &Buffer| b.kind == BufferKind::Storage && !b.fill.has_addresses() && !options.fixed.contains(&b.name);
+        let data = case.buffer.iter().map(is_data).collect();
+        Ok(Prover { interpreted, module, case, options, data, rounds: Vec::new() })
+    }
+
+    /// Proves that a module stores what the original stores; its case is that of the original, but for what its pipeline
+    /// is asked for.
+    pub fn prove(&mut self, lowered: &Module, case: &Case) -> Result<Proof, Error> {
+        let named = self.case.buffer.iter().zip(&self.data).filter(|(_, data)| **data);
+        let mut proof = Proof {
+            verdict: Verdict::Proved,
+            arithmetic: self.options.arithmetic,
+            data: named.map(|(b, _)| b.name.clone()).collect(),
+            stored: 0,
+            differing: 0,
+            mismatches: Vec::new(),
+            log2_error: 0.0,
+            rounds: 0,
+            decisions: 0,
+            blocks: [Blocks::default(), Blocks::default()],
+        };
+        let bytes: usize = self.case.buffer.iter().map(Buffer::size).sum();
+        if bytes > MOST_BYTES {
+            let why =
+                format!("the buffers have {bytes} bytes, more than {MOST_BYTES}; a case with fewer proves as much");
+            return Ok(Proof { verdict: Verdict::NotProvable(why), ..proof });
+        }
+        while proof.rounds < MOST_ROUNDS && proof.log2_error >= WANTED_LOG2 {
+            if let Err(verdict) = self.round(lowered, case, &mut proof)? {
+                proof.verdict = verdict;
+                return Ok(proof);
+            }
+        }
+        if proof.log2_error >= WANTED_LOG2 {
+            let bound = proof.log2_error.ceil();
+            let why = format!("the probability of an error is 2^{bound:.0} only: the case computes too much");
+            proof.verdict = Verdict::NotProvable(why);
+        }
+        Ok(proof)
+    }
+
+    /// Runs a module symbolically, in one round of a proof.
+    fn run(
+        &self,
+        (name, is_original): (&str, bool),
+        round: u32,
+        module: &Module,
+        case: &Case,
+    ) -> Result<Result<Fingerprints, Verdict>, Error> {
+        let seed = self.options.seed.wrapping_add(u64::from(round) << 32);
+        let symbolic = Symbolic { arithmetic: self.options.arithmetic, seed, data: self.data.clone() };
+        Ok(match self.interpreted.run_symbolic(module, case, &symbolic) {
+            Ok((report, fingerprints)) => match complaint(name, is_original, &report, &fingerprints) {
+                Some(verdict) => Err(verdict),
+                None => Ok(fingerprints),
+            },
+            Err(error @ (Error::Unsupported { .. } | Error::Timeout { .. })) => {
+                Err(Verdict::NotProvable(format!("the {name} can't be run: {error}")))
+            }
+            Err(error) => return Err(error),
+        })
+    }
+
+    /// Runs both modules once and compares them.
+    fn round(&mut self, lowered: &Module, case: &Case, proof: &mut Proof) -> Result<Result<(), Verdict>, Error> {
+        let round = proof.rounds;
+        if self.rounds.len() <= round as usize {
+            let original = self.run(("original", true), round, self.module, self.case)?;
+            self.rounds.push(original);
+        }
+        let b = self.run(("lowered module", false), round, lowered, case)?;
+        let a = match &mut self.rounds[round as usize] {
+            Ok(a) => a,
+            Err(verdict) => return Ok(Err(verdict.clone())),
+        };
+        proof.blocks[0] = a.blocks.clone();
+        let mut b = match b {
+            Ok(b) => b,
+            Err(verdict) => return Ok(Err(verdict)),
+        };
+        proof.blocks[1] = b.blocks.clone();
+        let buffers: Vec<Elements> = self.case.buffer.iter().map(elements).collect();
+        let agreement = Fingerprints::compare(a, &mut b, &buffers);
+        proof.rounds += 1;
+        proof.stored = agreement.stored;
+        proof.decisions = agreement.decisions;
+        proof.differing = agreement.differing;
+        proof.mismatches.clone_from(&agreement.mismatches);
+        proof.log2_error += agreement.log2_error().min(0.0);
+        let verdict = judged(&self.interpreted, (self.module, self.case), (lowered, case), &agreement, a, &b)?;
+        Ok(verdict.map_or(Ok(()), Err))
+    }
+}
+
+/// Returns what of a buffer is compared.
+fn elements(buffer: &Buffer) -> Elements {
+    let group = match buffer.tolerance {
+        Tolerance::Sums { group, .. } => usize::try_from(group).unwrap_or(usize::MAX),
+        Tolerance::Any => 0,
+        _ => 1,
+    };
+    Elements { size: number::size_of(buffer.element), group }
+}
+
+/// Returns the verdict if a run by itself makes a proof impossible.
+fn complaint(name: &str, is_original: bool, report: &Report, fingerprints: &Fingerprints) -> Option<Verdict> {
+    if let Some(finding) = report.findings.iter().find(|f| f.kind.is_undefined_behaviour()) {
+        let why = format!("the {name} has undefined behaviour: {finding}");
+        // A defined program was made into one that is not.
+        return Some(if is_original { Verdict::NotProvable(why) } else { Verdict::Refuted(why) });
+    }
+    let why = fingerprints.depends()?;
+    let lost = fingerprints.lost().map(|(at, why)| format!("; instruction {at}: {why}")).unwrap_or_default();
+    Some(Verdict::NotProvable(format!("in the {name} {why}{lost}")))
+}
+
+/// Returns the verdict if the comparison does not prove anything.
+fn judged(
+    interpreted: &Interpreted,
+    original: (&Module, &Case),
+    lowered: (&Module, &Case),
+    agreement: &Agreement,
+    a: &Fingerprints,
+    b: &Fingerprints,
+) -> Result<Option<Verdict>, Error> {
+    let case = original.1;
+    let place = |buffer: usize, element: usize| {
+        let of = &case.buffer[buffer];
+        match of.row_stride.filter(|stride| *stride > 0) {
+            Some(stride) => format!("{}[{}, {}]", of.name, element as u64 / stride, element as u64 % stride),
+            None => format!("{}[{element}]", of.name),
+        }
+    };
+    if let Some(first) = agreement.mismatches.iter().find(|m| m.certain).or(agreement.mismatches.first()) {
+        let (n, at) = (thousands(agreement.differing), place(first.buffer, first.element));
+        let all = thousands(agreement.stored);
+        let what = format!("{n} of {all} stored elements differ, the first is {at}");
+        if first.certain {
+            return Ok(Some(Verdict::Refuted(what)));
+        }
+        let values = match differences(interpreted.config, original, a, b)? {
+            None => witness(interpreted, original, lowered)?,
+            found => found,
+        };
+        return Ok(Some(match values {
+            Some(values) => Verdict::Refuted(format!("{what}; {values}")),
+            None => Verdict::NotProvable(format!(
+                "{what}; the values agree on the case's data, and the expressions may be equal by a law that is not known here"
+            )),
+        }));
+    }
+    if let Some((buffer, element)) = agreement.lost {
+        let lost = a.lost().map(|l| ("original", l)).or_else(|| b.lost().map(|l| ("lowered module", l)));
+        let why =
+            lost.map_or_else(String::new, |(name, (at, why))| format!(": {why} (instruction {at} of the {name})"));
+        let at = place(buffer, element);
+        return Ok(Some(Verdict::NotProvable(format!("{at} depends on data in an unknown way{why}"))));
+    }
+    if let Some(what) = &agreement.new_decision {
+        let why =
+            format!("data decides something in the lowered module that it does not decide in the original: {what}");
+        return Ok(Some(Verdict::NotProvable(why)));
+    }
+    if agreement.unbounded {
+        return Ok(Some(Verdict::NotProvable("an expression has too large a degree".into())));
+    }
+    if agreement.stored == 0 {
+        return Ok(Some(Verdict::NotProvable("nothing is stored".into())));
+    }
+    let values = differences(interpreted.config, original, a, b)?;
+    Ok(values.map(|values| Verdict::Refuted(format!("the expressions agree, but not their rounded values: {values}"))))
+}
+
+/// Returns the first difference between what two runs stored with a case's data.
+fn differences(
+    config: Config,
+    (module, case): (&Module, &Case),
+    a: &Fingerprints,
+    b: &Fingerprints,
+) -> Result<Option<String>, Error> {
+    apart(config, module, case, [a, b].map(|side| Interpreted::outcome(side.memory.clone(), &Report::default())))
+}
+
+/// Returns the first difference between two outcomes.
+fn apart(config: Config, module: &Module, case: &Case, [wanted, got]: [Outcome; 2]) -> Result<Option<String>, Error> {
+    if got.compare(&wanted, case)?.is_empty() {
+        return Ok(None);
+    }
+    let bounds = Bounds::derive(module, case, config);
+    let found = got.compare_within(&wanted, case, &bounds, 2)?;
+    Ok(found.first().map(ToString::to_string))
+}
+
+/// Looks for other data of the case's kind for which two modules store other values.
+fn witness(
+    interpreted: &Interpreted,
+    (module, case): (&Module, &Case),
+    (lowered, asked): (&Module, &Case),
+) -> Result<Option<String>, Error> {
+    for seed in 1..=WITNESSES {
+        let [mut one, mut other] = [case.clone(), asked.clone()];
+        for case in [&mut one, &mut other] {
+            case.seed = case.seed.wrapping_add(seed);
+        }
+        let (wanted, report) = interpreted.run_module(module, &one)?;
+        if report.is_undefined() {
+            continue;
+        }
+        let (got, report) = interpreted.run_module(lowered, &other)?;
+        if report.is_undefined() {
+            return Ok(Some(format!("with the seed {} the lowered module has undefined behaviour", one.seed)));
+        }
+        let outcomes = [wanted, got].map(|memory| Interpreted::outcome(memory, &Report::default()));
+        if let Some(found) = apart(interpreted.config, module, &one, outcomes)? {
+            return Ok(Some(format!("with the seed {}: {found}", one.seed)));
+        }
+    }
+    Ok(None)
+}

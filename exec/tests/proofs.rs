@@ -1,0 +1,402 @@
+//! What a proof knows and what it does not: pairs of small modules that are proved to store the same, refuted, or neither.
+//!
+//! Each module has a body that computes `%r` of the type of buffer D from elements of the data buffers. `%a`, `%b`, `%c`
+//! are floats, `%i`, `%j`, `%k` unsigned integers of 32 bits, `%h` an unsigned one that holds two halves.
+
+use std::path::Path;
+
+use coop_exec::Case;
+use coop_exec::interp::{Arithmetic, Interpreted};
+use coop_exec::proof::{Options, Proof, Verdict, prove};
+use coop_ir::Module;
+
+const HEAD: &str = "
+    OpCapability Shader
+    OpCapability Float16
+    OpCapability Int8
+    OpCapability StorageBuffer16BitAccess
+    OpExtension \"SPV_KHR_16bit_storage\"
+    %glsl = OpExtInstImport \"GLSL.std.450\"
+    OpMemoryModel Logical GLSL450
+    OpEntryPoint GLCompute %main \"main\"
+    OpExecutionMode %main LocalSize 1 1 1
+    OpDecorate %floats ArrayStride 4
+    OpDecorate %uints ArrayStride 4
+    OpDecorate %halves ArrayStride 2
+    OpMemberDecorate %float_block 0 Offset 0
+    OpMemberDecorate %uint_block 0 Offset 0
+    OpMemberDecorate %half_block 0 Offset 0
+    OpDecorate %float_block Block
+    OpDecorate %uint_block Block
+    OpDecorate %half_block Block
+    OpDecorate %F DescriptorSet 0
+    OpDecorate %F Binding 0
+    OpDecorate %I DescriptorSet 0
+    OpDecorate %I Binding 1
+    OpDecorate %H DescriptorSet 0
+    OpDecorate %H Binding 2
+    OpDecorate %D DescriptorSet 0
+    OpDecorate %D Binding 3
+    OpDecorate %E DescriptorSet 0
+    OpDecorate %E Binding 4
+    %void = OpTypeVoid
+    %fn = OpTypeFunction %void
+    %bool = OpTypeBool
+    %uint = OpTypeInt 32 0
+    %byte = OpTypeInt 8 0
+    %float = OpTypeFloat 32
+    %half = OpTypeFloat 16
+    %half2 = OpTypeVector %half 2
+    %float2 = OpTypeVector %float 2
+    %byte4 = OpTypeVector %byte 4
+    %n0 = OpConstant %uint 0
+    %n1 = OpConstant %uint 1
+    %n2 = OpConstant %uint 2
+    %n3 = OpConstant %uint 3
+    %n4 = OpConstant %uint 4
+    %n8 = OpConstant %uint 8
+    %n15 = OpConstant %uint 15
+    %n16 = OpConstant %uint 16
+    %n28 = OpConstant %uint 28
+    %n240 = OpConstant %uint 240
+    %n65535 = OpConstant %uint 65535
+    %minus1 = OpConstant %uint 4294967295
+    %zero = OpConstant %float 0
+    %one = OpConstant %float 1
+    %two = OpConstant %float 2
+    %three = OpConstant %float 3
+    %tenth = OpConstant %float 0.1
+    %huge = OpConstant %float 2305843009213693952
+    %floats = OpTypeRuntimeArray %float
+    %uints = OpTypeRuntimeArray %uint
+    %halves = OpTypeRuntimeArray %half
+    %float_block = OpTypeStruct %floats
+    %uint_block = OpTypeStruct %uints
+    %half_block = OpTypeStruct %halves
+    %p_float_block = OpTypePointer StorageBuffer %float_block
+    %p_uint_block = OpTypePointer StorageBuffer %uint_block
+    %p_half_block = OpTypePointer StorageBuffer %half_block
+    %p_float = OpTypePointer StorageBuffer %float
+    %p_uint = OpTypePointer StorageBuffer %uint
+    %p_half = OpTypePointer StorageBuffer %half
+    %F = OpVariable %p_float_block StorageBuffer
+    %I = OpVariable %p_uint_block StorageBuffer
+    %H = OpVariable %p_half_block StorageBuffer
+    %D = OpVariable %p_float_block StorageBuffer
+    %E = OpVariable %p_uint_block StorageBuffer
+    %main = OpFunction %void None %fn
+    %entry = OpLabel
+    %pa = OpAccessChain %p_float %F %n0 %n0
+    %pb = OpAccessChain %p_float %F %n0 %n1
+    %pc = OpAccessChain %p_float %F %n0 %n2
+    %pi = OpAccessChain %p_uint %I %n0 %n0
+    %pj = OpAccessChain %p_uint %I %n0 %n1
+    %pk = OpAccessChain %p_uint %I %n0 %n2
+    %pd = OpAccessChain %p_float %D %n0 %n0
+    %pe = OpAccessChain %p_uint %E %n0 %n0
+    %ph0 = OpAccessChain %p_half %H %n0 %n0
+    %ph1 = OpAccessChain %p_half %H %n0 %n1
+    %a = OpLoad %float %pa
+    %b = OpLoad %float %pb
+    %c = OpLoad %float %pc
+    %i = OpLoad %uint %pi
+    %j = OpLoad %uint %pj
+    %k = OpLoad %uint %pk
+";
+
+const CASE: &str = "
+workgroups = [1, 1, 1]
+[[buffer]]
+name = \"F\"
+binding = 0
+type = \"f32\"
+count = 8
+fill = { values = [1.5, -2.25, 3.125, 4.0, 5.0, 6.0, 7.0, 8.0] }
+[[buffer]]
+name = \"I\"
+binding = 1
+type = \"u32\"
+count = 8
+fill = { values = [3, 70000, 5, 6, 7, 8, 9, 10] }
+[[buffer]]
+name = \"H\"
+binding = 2
+type = \"f16\"
+count = 8
+fill = { values = [1.5, -2.25, 3.125, 4.0, 5.0, 6.0, 7.0, 8.0] }
+[[buffer]]
+name = \"D\"
+binding = 3
+type = \"f32\"
+count = 8
+fill = { constant = 99 }
+[[buffer]]
+name = \"E\"
+binding = 4
+type = \"u32\"
+count = 8
+fill = { constant = 99 }
+";
+
+fn module(body: &str) -> Module {
+    let text = format!("{HEAD}{body}\nOpReturn\nOpFunctionEnd\n");
+    coop_ir::text::parse(&text).unwrap_or_else(|error| panic!("{error}\n{body}"))
+}
+
+/// Returns the proof that two bodies store the same.
+fn proof(arithmetic: Arithmetic, one: &str, other: &str) -> Proof {
+    let case = Case::parse(CASE, Path::new("")).expect("the case parses");
+    let options = Options { arithmetic, seed: 1, fixed: Vec::new() };
+    let sides = [one, other].map(module);
+    let result = prove(&Interpreted::default(), (&sides[0], &case), (&sides[1], &case), &options);
+    result.unwrap_or_else(|error| panic!("{error}\n{one}\n{other}"))
+}
+
+/// A body that stores a float expression.
+fn float(body: &str) -> String {
+    format!("{body}\nOpStore %pd %r")
+}
+
+/// A body that stores an integer expression.
+fn integer(body: &str) -> String {
+    format!("{body}\nOpStore %pe %r")
+}
+
+fn is_proved(arithmetic: Arithmetic, one: &str, other: &str) {
+    let proof = proof(arithmetic, one, other);
+    assert_eq!(proof.verdict, Verdict::Proved, "{one}\nand\n{other}");
+    assert!(proof.log2_error < -40.0 && proof.stored >= 1, "{proof:?}");
+}
+
+fn is_refuted(arithmetic: Arithmetic, one: &str, other: &str) {
+    let verdict = proof(arithmetic, one, other).verdict;
+    assert!(matches!(verdict, Verdict::Refuted(_)), "{verdict:?}: {one}\nand\n{other}");
+}
+
+fn is_open(arithmetic: Arithmetic, one: &str, other: &str, why: &str) {
+    let verdict = proof(arithmetic, one, other).verdict;
+    assert!(matches!(&verdict, Verdict::NotProvable(said) if said.contains(why)), "{verdict:?}: {one}\nand\n{other}");
+}
+
+const REALS: Arithmetic = Arithmetic::Reals;
+
+#[test]
+fn laws_of_the_reals() {
+    for (one, other) in [
+        ("%r = OpFAdd %float %a %b", "%r = OpFAdd %float %b %a"),
+        ("%t = OpFAdd %float %a %b\n%r = OpFAdd %float %t %c", "%t = OpFAdd %float %b %c\n%r = OpFAdd %float %a %t"),
+        (
+            "%t = OpFAdd %float %a %b\n%r = OpFMul %float %t %c",
+            "%t = OpFMul %float %b %c\n%r = OpExtInst %float %glsl Fma %a %c %t",
+        ),
+        ("%r = OpFMul %float %a %two", "%r = OpFAdd %float %a %a"),
+        ("%r = OpFSub %float %a %b", "%n = OpFNegate %float %b\n%r = OpFAdd %float %a %n"),
+        (
+            "%q = OpFDiv %float %a %c\n%s = OpFDiv %float %b %c\n%r = OpFAdd %float %q %s",
+            "%t = OpFAdd %float %a %b\n%r = OpFDiv %float %t %c",
+        ),
+        (
+            "%s = OpExtInst %float %glsl FMax %a %b\n%r = OpExtInst %float %glsl FMax %s %c",
+            "%s = OpExtInst %float %glsl FMax %c %a\n%t = OpExtInst %float %glsl NMax %b %c\n%r = OpExtInst %float %glsl FMax %s %t",
+        ),
+        (
+            "%s = OpFAdd %float %a %b\n%r = OpExtInst %float %glsl Exp %s",
+            "%s = OpFAdd %float %b %a\n%r = OpExtInst %float %glsl Exp %s",
+        ),
+        ("%r = OpFSub %float %a %a", "%r = OpCopyObject %float %zero"),
+        ("%n = OpFConvert %half %a\n%r = OpFConvert %float %n", "%r = OpCopyObject %float %a"),
+    ] {
+        is_proved(REALS, &float(one), &float(other));
+    }
+}
+
+#[test]
+fn other_expressions_are_refuted() {
+    for (one, other) in [
+        ("%r = OpFAdd %float %a %b", "%r = OpFSub %float %a %b"),
+        ("%r = OpFAdd %float %a %b", "%r = OpFAdd %float %a %c"),
+        ("%r = OpFSub %float %a %b", "%r = OpFSub %float %b %a"),
+        ("%r = OpFMul %float %a %two", "%r = OpFMul %float %a %three"),
+        // 2 to the power of 61 is 1 in the field that proofs of this kind usually take.
+        ("%r = OpCopyObject %float %a", "%r = OpFMul %float %a %huge"),
+        ("%r = OpFMul %float %a %b", "%t = OpFMul %float %a %b\n%r = OpFAdd %float %t %tenth"),
+        ("%r = OpExtInst %float %glsl Exp %a", "%r = OpExtInst %float %glsl Exp %b"),
+        ("%r = OpExtInst %float %glsl FMax %a %b", "%r = OpExtInst %float %glsl FMin %a %b"),
+        ("%r = OpExtInst %float %glsl FMax %a %b", "%r = OpCopyObject %float %a\n%x = OpFAdd %float %b %b"),
+        ("%r = OpCopyObject %float %a", "%r = OpCopyObject %float %one"),
+        ("%r = OpCopyObject %float %zero", "%r = OpCopyObject %float %one"),
+    ] {
+        // The greater of a and b is a here, so the case's data does not tell them apart.
+        if one.contains("FMax %a %b") && other.contains("CopyObject") {
+            is_open(REALS, &float(one), &float(other), "the values agree on the case's data");
+            continue;
+        }
+        is_refuted(REALS, &float(one), &float(other));
+    }
+    // Stored elsewhere, twice, and not at all.
+    is_refuted(REALS, "OpStore %pd %a", "OpStore %pe %i");
+    is_refuted(REALS, "OpStore %pd %a", "OpStore %pd %a\nOpStore %pe %i");
+    is_refuted(REALS, "OpStore %pd %a\nOpStore %pe %i", "OpStore %pd %a");
+    is_proved(REALS, "OpStore %pd %a", "OpStore %pd %b\nOpStore %pd %a");
+}
+
+/// What the case's data happens to make equal is not equal.
+#[test]
+fn coincidences_are_refuted() {
+    // 1.5 is stored, as a number and as a constant of the same value.
+    is_refuted(REALS, &float("%r = OpCopyObject %float %a"), &float("%r = OpFDiv %float %three %two"));
+    // I[0] is 3.
+    is_refuted(REALS, &integer("%r = OpCopyObject %uint %i"), &integer("%r = OpCopyObject %uint %n3"));
+    // I[0] + 3 = 2 * I[0].
+    is_not_proved(&integer("%r = OpIAdd %uint %i %n3"), &integer("%r = OpIMul %uint %i %n2"));
+}
+
+#[test]
+fn laws_of_the_integers() {
+    for (one, other) in [
+        (
+            "%t = OpIAdd %uint %i %j\n%r = OpIMul %uint %t %k",
+            "%t = OpIMul %uint %k %i\n%u = OpIMul %uint %j %k\n%r = OpIAdd %uint %u %t",
+        ),
+        ("%r = OpISub %uint %i %n1", "%r = OpIAdd %uint %i %minus1"),
+        ("%t = OpNot %uint %i\n%r = OpIAdd %uint %t %n1", "%r = OpSNegate %uint %i"),
+        // A field in three ways.
+        (
+            "%t = OpShiftRightLogical %uint %i %n4\n%r = OpBitwiseAnd %uint %t %n15",
+            "%r = OpBitFieldUExtract %uint %i %n4 %n4",
+        ),
+        (
+            "%t = OpBitwiseAnd %uint %i %n240\n%r = OpShiftRightLogical %uint %t %n4",
+            "%t = OpBitcast %byte4 %i\n%x = OpCompositeExtract %byte %t 0\n%y = OpUConvert %uint %x\n%r = OpShiftRightLogical %uint %y %n4",
+        ),
+        (
+            "%t = OpBitFieldSExtract %uint %i %n0 %n4\n%r = OpCopyObject %uint %t",
+            "%t = OpShiftLeftLogical %uint %i %n28\n%r = OpShiftRightArithmetic %uint %t %n28",
+        ),
+        ("%r = OpExtInst %uint %glsl UMax %i %j", "%r = OpExtInst %uint %glsl UMax %j %i"),
+        ("%r = OpBitwiseXor %uint %i %i", "%r = OpCopyObject %uint %n0"),
+    ] {
+        is_proved(REALS, &integer(one), &integer(other));
+    }
+    for (one, other) in [
+        ("%r = OpIAdd %uint %i %j", "%r = OpISub %uint %i %j"),
+        ("%r = OpShiftRightLogical %uint %i %n4", "%r = OpShiftRightLogical %uint %i %n8"),
+        ("%r = OpBitwiseAnd %uint %j %n15", "%r = OpBitwiseAnd %uint %j %n65535"),
+        ("%r = OpBitFieldUExtract %uint %i %n0 %n4", "%r = OpBitFieldSExtract %uint %i %n0 %n4"),
+        ("%r = OpShiftRightLogical %uint %i %n1", "%r = OpShiftRightArithmetic %uint %i %n1"),
+        ("%r = OpExtInst %uint %glsl UMax %i %j", "%r = OpExtInst %uint %glsl UMin %i %j"),
+    ] {
+        is_not_proved(&integer(one), &integer(other));
+    }
+}
+
+fn is_not_proved(one: &str, other: &str) {
+    let verdict = proof(REALS, one, other).verdict;
+    assert_ne!(verdict, Verdict::Proved, "{one}\nand\n{other}");
+}
+
+/// Bytes are the same in whatever width they are written and read.
+#[test]
+fn bytes_keep_their_terms() {
+    let halves =
+        "%h0 = OpLoad %half %ph0\n%h1 = OpLoad %half %ph1\n%s = OpFAdd %half %h0 %h1\n%p = OpFMul %half %h0 %h1";
+    let packed = format!("{halves}\n%v = OpCompositeConstruct %half2 %s %p\n%r = OpBitcast %uint %v");
+    let shifted = format!(
+        "{halves}\n%v = OpCompositeConstruct %half2 %p %s\n%w = OpBitcast %uint %v\n%x = OpShiftLeftLogical %uint %w %n16\n\
+         %y = OpShiftRightLogical %uint %w %n16\n%r = OpBitwiseOr %uint %x %y"
+    );
+    is_proved(REALS, &integer(&packed), &integer(&shifted));
+    let swapped = format!("{halves}\n%v = OpCompositeConstruct %half2 %p %s\n%r = OpBitcast %uint %v");
+    is_refuted(REALS, &integer(&packed), &integer(&swapped));
+    // Written as halves, read as a word.
+    let stored = "%x = OpLoad %half %ph0\n%y = OpFAdd %half %x %x\nOpStore %ph0 %y\nOpStore %ph1 %y";
+    let other = "%x = OpLoad %half %ph0\n%z = OpFConvert %float %x\n%w = OpFMul %float %z %two\n%y = OpFConvert %half %w\nOpStore %ph1 %y\nOpStore %ph0 %y";
+    is_proved(REALS, stored, other);
+    is_refuted(REALS, stored, "%x = OpLoad %half %ph1\n%y = OpFAdd %half %x %x\nOpStore %ph0 %y\nOpStore %ph1 %y");
+    // A float is not the integer with its bits.
+    is_not_proved(&float("%r = OpConvertUToF %float %i"), &float("%r = OpBitcast %float %i"));
+    let unpack = "%f = OpExtInst %float2 %glsl UnpackHalf2x16 %i\n%r = OpCompositeExtract %float %f 1";
+    let by_hand = "%v = OpBitcast %half2 %i\n%x = OpCompositeExtract %half %v 1\n%r = OpFConvert %float %x";
+    is_proved(REALS, &float(unpack), &float(by_hand));
+    is_not_proved(&float(unpack), &float(&by_hand.replace("%half %v 1", "%half %v 0")));
+}
+
+/// A branch on data: both may decide by it, but not only the second.
+#[test]
+fn decisions_on_data_are_compared() {
+    let plain = "OpStore %pd %a";
+    let branch = "%t = OpFOrdLessThan %bool %b %c\nOpSelectionMerge %end None\nOpBranchConditional %t %yes %end\n\
+                  %yes = OpLabel\nOpStore %pd %a\nOpBranch %end\n%end = OpLabel";
+    let greater = branch.replace("OpFOrdLessThan %bool %b %c", "OpFOrdGreaterThan %bool %c %b");
+    let other = branch.replace("%b %c", "%b %a");
+    is_open(REALS, plain, branch, "data decides something in the lowered module");
+    is_proved(REALS, branch, &greater);
+    is_open(REALS, branch, &other, "data decides something in the lowered module");
+    let made = proof(REALS, branch, &greater);
+    assert_eq!(made.decisions, 1);
+    assert!(made.to_string().contains("that make 1 of their values what they are here"), "{made}");
+    // So is an index: I[0] is 3.
+    let index = "%p = OpAccessChain %p_float %F %n0 %i\n%r = OpLoad %float %p";
+    let known = "%p = OpAccessChain %p_float %F %n0 %n3\n%r = OpLoad %float %p";
+    is_open(REALS, &float(known), &float(index), "data decides something in the lowered module");
+    is_proved(REALS, &float(index), &float(index));
+    // A choice between values is an expression.
+    let choice = "%t = OpFOrdLessThan %bool %b %c\n%r = OpSelect %float %t %a %b";
+    is_proved(
+        REALS,
+        &float(choice),
+        &float(&choice.replace("OpFOrdLessThan %bool %b %c", "OpFOrdGreaterThan %bool %c %b")),
+    );
+    is_open(REALS, &float(choice), &float("%r = OpCopyObject %float %a"), "agree on the case's data");
+    is_refuted(REALS, &float(choice), &float("%r = OpCopyObject %float %b"));
+}
+
+#[test]
+fn what_is_not_known_is_not_proved() {
+    // exp(a) * exp(b) is exp(a + b).
+    is_open(
+        REALS,
+        &float("%s = OpFAdd %float %a %b\n%r = OpExtInst %float %glsl Exp %s"),
+        &float("%x = OpExtInst %float %glsl Exp %a\n%y = OpExtInst %float %glsl Exp %b\n%r = OpFMul %float %x %y"),
+        "a law that is not known here",
+    );
+    // The low bits of a sum are the sum of the low bits.
+    is_open(
+        REALS,
+        &integer("%s = OpIAdd %uint %i %j\n%n = OpUConvert %byte %s\n%r = OpUConvert %uint %n"),
+        &integer(
+            "%x = OpUConvert %byte %i\n%y = OpUConvert %byte %j\n%n = OpIAdd %byte %x %y\n%r = OpUConvert %uint %n",
+        ),
+        "a law that is not known here",
+    );
+    let undefined = "%u = OpUndef %float\n%r = OpFAdd %float %a %u";
+    is_open(REALS, &float(undefined), &float(undefined), "undefined behaviour");
+    is_refuted(REALS, &float("%r = OpCopyObject %float %a"), &float(undefined));
+    is_open(REALS, "", "", "nothing is stored");
+}
+
+/// The modes differ in what they take for the same.
+#[test]
+fn modes_see_roundings() {
+    let sum = float("%t = OpFAdd %float %a %b\n%r = OpFAdd %float %t %c");
+    let tree = float("%t = OpFAdd %float %b %c\n%r = OpFAdd %float %a %t");
+    let narrow = float(
+        "%t = OpFAdd %float %a %b\n%h = OpFConvert %half %t\n%w = OpFConvert %float %h\n%r = OpFAdd %float %w %c",
+    );
+    let twice = float(
+        "%t = OpFAdd %float %a %b\n%h = OpFConvert %half %t\n%w = OpFConvert %float %h\n%h2 = OpFConvert %half %w\n\
+         %w2 = OpFConvert %float %h2\n%r = OpFAdd %float %w2 %c",
+    );
+    is_proved(REALS, &sum, &tree);
+    is_proved(REALS, &sum, &narrow);
+    is_proved(Arithmetic::Rounding, &sum, &tree);
+    is_open(Arithmetic::Rounding, &sum, &narrow, "agree on the case's data");
+    is_proved(Arithmetic::Rounding, &narrow, &twice);
+    is_open(Arithmetic::Strict, &sum, &tree, "agree on the case's data");
+    is_proved(Arithmetic::Strict, &sum, &float("%t = OpFAdd %float %b %a\n%r = OpFAdd %float %c %t"));
+    is_proved(
+        Arithmetic::Strict,
+        &float("%r = OpFSub %float %a %b"),
+        &float("%n = OpFNegate %float %b\n%r = OpFAdd %float %n %a"),
+    );
+}

@@ -1,0 +1,275 @@
+//! Plants errors in modules: what lowerings get wrong, one at a time.
+//!
+//! A planted error keeps the types right, so that the module still runs. It may be no error: a comparison of numbers that
+//! are never equal may as well include equality. Which of them matter is for a proof to say ([`crate::proofs`]).
+
+use std::fmt;
+
+use coop_exec::random::Random;
+use coop_ir::builder::Globals;
+use coop_ir::constant::{Const, Constants, Specialization};
+use coop_ir::rewrite::sort_globals;
+use coop_ir::types::{Scalar, Type};
+use coop_ir::{Block, Id, Inst, InstRef, Module, Op, Operand};
+
+/// The kind of an error.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// A constant in integer or address arithmetic, or a stride, is one more.
+    Constant,
+    /// A float constant is twice as large.
+    Scale,
+    /// The operands of an instruction are exchanged.
+    Operands,
+    /// Two instructions of a kind exchange their first operands.
+    Fragments,
+    /// A comparison includes equality, or does no longer.
+    Comparison,
+    /// The targets of a branch are exchanged.
+    Branch,
+    /// A choice always takes the same side: a mask or a clamp is left out.
+    Choice,
+    /// A barrier is left out.
+    Barrier,
+    /// A store is left out.
+    Store,
+    /// A conversion to a narrower type and back is left out.
+    Rounding,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 10] = [
+        Kind::Constant,
+        Kind::Scale,
+        Kind::Operands,
+        Kind::Fragments,
+        Kind::Comparison,
+        Kind::Branch,
+        Kind::Choice,
+        Kind::Barrier,
+        Kind::Store,
+        Kind::Rounding,
+    ];
+
+    /// What it does, in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Constant => "a constant, an index or a stride is one more",
+            Kind::Scale => "a float constant is doubled",
+            Kind::Operands => "operands are exchanged",
+            Kind::Fragments => "two products exchange a factor",
+            Kind::Comparison => "a comparison includes equality, or does not",
+            Kind::Branch => "the targets of a branch are exchanged",
+            Kind::Choice => "a choice always takes one side",
+            Kind::Barrier => "a barrier is left out",
+            Kind::Store => "a store is left out",
+            Kind::Rounding => "a rounding is left out",
+        }
+    }
+}
+
+/// How an instruction is changed.
+#[derive(Clone, Debug)]
+enum Edit {
+    /// An operand becomes a constant of a type.
+    Constant {
+        operand: usize,
+        ty: Id,
+        scalar: Scalar,
+        bits: u64,
+    },
+    /// Two operands of one instruction are exchanged.
+    Swap(usize, usize),
+    /// The first operand is exchanged with that of another instruction.
+    SwapWith(InstRef),
+    Replace(Inst),
+    Remove,
+}
+
+/// An error that can be planted in a module.
+#[derive(Clone, Debug)]
+pub struct Planted {
+    /// The kind.
+    pub kind: Kind,
+    /// The instruction.
+    pub at: InstRef,
+    op: Op,
+    edit: Edit,
+}
+
+impl fmt::Display for Planted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (instruction {}, {})", self.kind.name(), self.at.index(), self.op)
+    }
+}
+
+/// Returns the errors that can be planted in a module.
+pub fn sites(m: &Module) -> Vec<Planted> {
+    let constants = Constants::new(m, &Specialization::new());
+    let mut finder = Finder { m, constants, out: Vec::new() };
+    for block in m.functions.iter().flat_map(|f| &f.blocks) {
+        finder.block(block);
+    }
+    finder.out
+}
+
+/// Returns at most `count` of the errors, as many of each kind as there are, at random.
+pub fn sample(mut all: Vec<Planted>, count: usize, seed: u64) -> Vec<Planted> {
+    let mut random = Random::new(seed);
+    let mut out = Vec::new();
+    while out.len() < count && !all.is_empty() {
+        for kind in Kind::ALL {
+            let of: Vec<usize> = (0..all.len()).filter(|i| all[*i].kind == kind).collect();
+            if !of.is_empty() && out.len() < count {
+                out.push(all.swap_remove(of[random.integer(0, of.len() as i64 - 1) as usize]));
+            }
+        }
+    }
+    out
+}
+
+struct Finder<'m> {
+    m: &'m Module,
+    constants: Constants,
+    out: Vec<Planted>,
+}
+
+impl Finder<'_> {
+    fn add(&mut self, kind: Kind, at: InstRef, edit: Edit) {
+        self.out.push(Planted { kind, at, op: self.m.inst(at).op, edit });
+    }
+
+    fn block(&mut self, block: &Block) {
+        for (i, at) in block.insts.iter().enumerate() {
+            let inst = self.m.inst(*at);
+            let op = inst.op;
+            if op.is_pure() || op.is_access_chain() || op.is_matrix_access() {
+                self.constants(*at, inst);
+            }
+            if op.is_comparison() || op.is_division() || op == Op::FSub || op == Op::ISub {
+                self.operands(*at, inst);
+            }
+            if op.is_matrix_arithmetic() || op.is_contractible() || op == Op::CooperativeMatrixMulAddKHR {
+                self.fragments(*at, inst, &block.insts[i + 1..]);
+            }
+            if let Some(other) = with_or_without_equality(op) {
+                self.add(Kind::Comparison, *at, Edit::Replace(Inst { op: other, ..inst.clone() }));
+            }
+            match op {
+                Op::BranchConditional => self.add(Kind::Branch, *at, Edit::Swap(1, 2)),
+                Op::Select => (1..3).for_each(|side| self.choice(*at, inst, side)),
+                Op::Store => self.add(Kind::Store, *at, Edit::Remove),
+                Op::FConvert => self.rounding(*at, inst),
+                _ if op.is_control_barrier() => self.add(Kind::Barrier, *at, Edit::Remove),
+                _ => {}
+            }
+        }
+    }
+
+    fn constants(&mut self, at: InstRef, inst: &Inst) {
+        for (operand, id) in inst.operands.iter().enumerate().filter_map(|(i, o)| Some((i, o.id()?))) {
+            let (Const::Fixed(bits) | Const::Default { value: bits, .. }) = self.constants.get(id) else { continue };
+            let Some(ty) = self.m.type_of(id) else { continue };
+            let Some(Type::Scalar(scalar)) = Type::of(self.m, ty) else { continue };
+            let (kind, bits) = match scalar {
+                Scalar::Int { width, .. } if width <= 32 => {
+                    (Kind::Constant, bits.wrapping_add(1) & ((1u64 << width) - 1))
+                }
+                Scalar::Float { width: 32 } => (Kind::Scale, u64::from((2.0 * f32::from_bits(bits as u32)).to_bits())),
+                // The exponent, where the number is not so large.
+                Scalar::Float { width: 16 } if bits & 0x7c00 != 0 && bits & 0x7c00 < 0x7800 => {
+                    (Kind::Scale, bits + 0x400)
+                }
+                _ => continue,
+            };
+            self.add(kind, at, Edit::Constant { operand, ty, scalar, bits });
+        }
+    }
+
+    fn operands(&mut self, at: InstRef, inst: &Inst) {
+        let (Some(a), Some(b)) = (inst.id(0), inst.id(1)) else { return };
+        if a != b && self.m.type_of(a) == self.m.type_of(b) {
+            self.add(Kind::Operands, at, Edit::Swap(0, 1));
+        }
+    }
+
+    fn fragments(&mut self, at: InstRef, inst: &Inst, rest: &[InstRef]) {
+        let first = |inst: &Inst| inst.id(0).map(|id| (id, self.m.type_of(id)));
+        let other = rest.iter().copied().find(|r| {
+            let other = self.m.inst(*r);
+            other.op == inst.op
+                && other.ty == inst.ty
+                && first(other).map(|f| f.1) == first(inst).map(|f| f.1)
+                && first(other).map(|f| f.0) != first(inst).map(|f| f.0)
+                // Its operand must be defined before this instruction: it is no result of one in between.
+                && other.id(0).and_then(|id| self.m.def(id)).is_some_and(|def| !rest.contains(&def) && def != at)
+        });
+        if let Some(other) = other {
+            self.add(Kind::Fragments, at, Edit::SwapWith(other));
+        }
+    }
+
+    fn choice(&mut self, at: InstRef, inst: &Inst, side: usize) {
+        let Some(value) = inst.id(side) else { return };
+        let copy = Inst::new(Op::CopyObject, inst.ty, inst.result, [Operand::Id(value)]);
+        self.add(Kind::Choice, at, Edit::Replace(copy));
+    }
+
+    fn rounding(&mut self, at: InstRef, inst: &Inst) {
+        let Some(narrow) = inst.id(0).and_then(|id| self.m.def_inst(id)) else { return };
+        let Some(wide) = narrow.id(0).filter(|id| narrow.op == Op::FConvert && self.m.type_of(*id) == inst.ty) else {
+            return;
+        };
+        let copy = Inst::new(Op::CopyObject, inst.ty, inst.result, [Operand::Id(wide)]);
+        self.add(Kind::Rounding, at, Edit::Replace(copy));
+    }
+}
+
+/// Returns the comparison that differs for equal operands.
+fn with_or_without_equality(op: Op) -> Option<Op> {
+    Some(match op {
+        Op::ULessThan => Op::ULessThanEqual,
+        Op::ULessThanEqual => Op::ULessThan,
+        Op::UGreaterThan => Op::UGreaterThanEqual,
+        Op::UGreaterThanEqual => Op::UGreaterThan,
+        Op::SLessThan => Op::SLessThanEqual,
+        Op::SLessThanEqual => Op::SLessThan,
+        Op::SGreaterThan => Op::SGreaterThanEqual,
+        Op::SGreaterThanEqual => Op::SGreaterThan,
+        _ => return None,
+    })
+}
+
+/// Returns the module with an error.
+pub fn plant(module: &Module, planted: &Planted) -> Module {
+    let mut m = module.clone();
+    match &planted.edit {
+        Edit::Constant { operand, ty, scalar, bits } => {
+            let mut globals = Globals::new(&m);
+            let constant = globals.constant_of(&mut m, *ty, *scalar, *bits);
+            let mut inst = m.inst(planted.at).clone();
+            inst.operands[*operand] = Operand::Id(constant);
+            m.replace(planted.at, inst);
+            sort_globals(&mut m);
+        }
+        Edit::Swap(a, b) => {
+            let mut inst = m.inst(planted.at).clone();
+            inst.operands.swap(*a, *b);
+            m.replace(planted.at, inst);
+        }
+        Edit::SwapWith(other) => {
+            let (mut one, mut two) = (m.inst(planted.at).clone(), m.inst(*other).clone());
+            std::mem::swap(&mut one.operands[0], &mut two.operands[0]);
+            m.replace(planted.at, one);
+            m.replace(*other, two);
+        }
+        Edit::Replace(inst) => m.replace(planted.at, inst.clone()),
+        Edit::Remove => {
+            for block in m.functions.iter_mut().flat_map(|f| &mut f.blocks) {
+                block.insts.retain(|at| *at != planted.at);
+            }
+        }
+    }
+    m
+}

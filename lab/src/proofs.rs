@@ -1,0 +1,250 @@
+//! Proofs of many lowerings, and of lowerings with planted errors.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use coop_cli::args::TargetArg;
+use coop_cli::cooprun::Failure;
+use coop_cli::cooprun::verify::{LanesName, as_written, asked, lower};
+use coop_cli::interp::InterpArgs;
+use coop_cli::io;
+use coop_device::Profile;
+use coop_exec::interp::{Config, Interpreted, Placement};
+use coop_exec::proof::{Options, Proof, Prover, Verdict};
+use coop_exec::{Bounds, Case, Error};
+use coop_ir::Module;
+use serde::Deserialize;
+
+use crate::planted::{self, Kind, Planted};
+
+/// A list of lowerings to prove.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct List {
+    /// The proofs.
+    pub proof: Vec<Entry>,
+    /// The folder of the files that the list names.
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+/// A module with a case, and the targets to lower it for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Entry {
+    /// The module.
+    pub module: PathBuf,
+    /// The case.
+    pub case: PathBuf,
+    /// A variant of the case.
+    pub variant: Option<String>,
+    /// The built-in profile to lower for.
+    pub profile: String,
+    /// The targets.
+    pub targets: Vec<String>,
+    /// A part of the reason why there is no proof.
+    pub open: Option<String>,
+}
+
+/// A lowering with everything that a proof of it needs.
+pub struct Subject {
+    /// The name in tables.
+    pub name: String,
+    /// The target.
+    pub target: TargetArg,
+    /// The original.
+    pub module: Module,
+    /// Its case.
+    pub case: Case,
+    /// The lowered module.
+    pub lowered: Module,
+    /// The case with what the lowered module asks of its pipeline.
+    pub asked: Case,
+    /// The interpreter.
+    pub interpreted: Interpreted,
+    /// A part of the reason why there is no proof.
+    pub open: Option<String>,
+}
+
+impl List {
+    /// Reads a list.
+    pub fn load(path: &Path) -> Result<List, Failure> {
+        let text = io::read_text(path)?;
+        let mut list: List =
+            toml::from_str(&text).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+        list.folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(list)
+    }
+
+    /// Returns the lowerings of an entry, each with what it is or why it is refused.
+    pub fn subjects(&self, entry: &Entry) -> Result<Vec<Result<Subject, String>>, Failure> {
+        let module = io::load(&self.folder.join(&entry.module))?.module;
+        let mut case = Case::load(&self.folder.join(&entry.case))?;
+        let mut name = entry.module.with_extension("").display().to_string();
+        let own = entry.case.with_extension("");
+        if own != entry.module.with_extension("") {
+            let _ = write!(name, " with {}", own.file_name().unwrap_or_default().display());
+        }
+        if let Some(variant) = &entry.variant {
+            case = case.with_variant(variant)?;
+            let _ = write!(name, ", {variant}");
+        }
+        let Some(profile) = Profile::builtin(&entry.profile) else {
+            return Err(Failure::Usage(format!("there is no profile '{}'", entry.profile)));
+        };
+        let interp = InterpArgs::default();
+        let (size, _) = interp.subgroup_size(&case, Some(profile.limits.subgroup_size));
+        let interpreted = Interpreted { config: Config { subgroup_size: size, ..Config::default() } };
+        let mut out = Vec::new();
+        for target in &entry.targets {
+            let target = <TargetArg as clap::ValueEnum>::from_str(target, false).map_err(Failure::Usage)?;
+            out.push(match lower(&module, &case, target, LanesName::Subgroup, Some(&profile), &interp) {
+                Err(Failure::Lower(refusal)) => Err(format!("{name} to {}: {refusal}", word(target))),
+                Err(other) => return Err(other),
+                Ok(lowered) => Ok(Subject {
+                    name: name.clone(),
+                    target,
+                    module: module.clone(),
+                    lowered: as_written(&lowered.module)?,
+                    asked: asked(&case, &lowered.report),
+                    case: case.clone(),
+                    interpreted,
+                    open: entry.open.clone(),
+                }),
+            });
+        }
+        Ok(out)
+    }
+}
+
+/// Returns the name of a target on the command line.
+pub fn word(target: TargetArg) -> String {
+    clap::ValueEnum::to_possible_value(&target).map_or_else(String::new, |v| v.get_name().to_owned())
+}
+
+impl Subject {
+    /// Proves the lowering.
+    pub fn prove(&self, options: &Options) -> Result<Proof, Error> {
+        Prover::new(self.interpreted, &self.module, &self.case, options)?.prove(&self.lowered, &self.asked)
+    }
+
+    /// Plants errors in the lowering, and returns what a proof and an ordinary run say of each.
+    pub fn plant(&self, options: &Options, count: usize, seed: u64) -> Result<Vec<Trial>, Error> {
+        let steps = self.interpreted.run_module(&self.lowered, &self.asked)?.1.steps;
+        // A loop that no longer ends ends here.
+        let config = Config { step_budget: 4 * steps + 10_000, ..self.interpreted.config };
+        let interpreted = Interpreted { config };
+        let mut prover = Prover::new(interpreted, &self.module, &self.case, options)?;
+        let data = Data::new(self, interpreted)?;
+        let mut out = Vec::new();
+        // Some of them are no modules any more, such as one with an index of a member that a structure does not have.
+        for planted in planted::sample(planted::sites(&self.lowered), usize::MAX, seed) {
+            if out.len() == count {
+                break;
+            }
+            let broken = planted::plant(&self.lowered, &planted);
+            let found = match data.find(&broken, 0) {
+                Err(Error::Unsupported { .. } | Error::Module(_)) => continue,
+                found => found?,
+            };
+            let verdict = prover.prove(&broken, &self.asked)?.verdict;
+            let contradicted = match verdict {
+                Verdict::Proved => (0..data.runs.len()).find_map(|k| data.find(&broken, k).transpose()).transpose()?,
+                _ => None,
+            };
+            out.push(Trial { planted, verdict, found, contradicted });
+        }
+        Ok(out)
+    }
+}
+
+/// What was found out about a planted error.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// The error.
+    pub planted: Planted,
+    /// What a proof says.
+    pub verdict: Verdict,
+    /// What an ordinary run with the case's data finds.
+    pub found: Option<String>,
+    /// The data for which the broken module is wrong although it was proved: a defect of the prover.
+    pub contradicted: Option<String>,
+}
+
+/// What the original stores with several data.
+struct Data<'a> {
+    subject: &'a Subject,
+    interpreted: Interpreted,
+    runs: Vec<(Case, Case, coop_exec::Outcome, Bounds)>,
+}
+
+/// The number of data that a proved module is run with.
+const SEEDS: u64 = 3;
+
+impl<'a> Data<'a> {
+    fn new(subject: &'a Subject, interpreted: Interpreted) -> Result<Data<'a>, Error> {
+        let mut runs = Vec::new();
+        for seed in 0..=SEEDS {
+            let [mut case, mut asked] = [subject.case.clone(), subject.asked.clone()];
+            for case in [&mut case, &mut asked] {
+                case.seed = case.seed.wrapping_add(seed);
+            }
+            let (memory, report) = subject.interpreted.run_module(&subject.module, &case)?;
+            let bounds = Bounds::derive(&subject.module, &case, subject.interpreted.config);
+            runs.push((case, asked, Interpreted::outcome(memory, &report), bounds));
+        }
+        Ok(Data { subject, interpreted, runs })
+    }
+
+    /// Returns what a run of a module with some data finds wrong. Runs but the first take another placement too.
+    fn find(&self, module: &Module, k: usize) -> Result<Option<String>, Error> {
+        let (case, asked, wanted, bounds) = &self.runs[k];
+        let placement = if k % 2 == 1 { Placement::Permuted } else { Placement::default() };
+        let config = Config { placement, ..self.interpreted.config };
+        let (memory, report) = Interpreted { config }.run_module(module, asked)?;
+        if let Some(finding) = report.findings.iter().find(|f| f.kind.is_undefined_behaviour()) {
+            return Ok(Some(finding.to_string()));
+        }
+        let differences = Interpreted::outcome(memory, &report).compare_within(wanted, case, bounds, 2)?;
+        let name = &self.subject.name;
+        Ok(differences.first().map(|difference| format!("{name}, seed {}: {difference}", case.seed)))
+    }
+}
+
+/// Counts of planted errors by kind.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    rows: BTreeMap<Kind, [u64; 5]>,
+}
+
+impl Tally {
+    /// Counts a trial.
+    pub fn add(&mut self, trial: &Trial) {
+        let row = self.rows.entry(trial.planted.kind).or_default();
+        row[0] += 1;
+        row[match trial.verdict {
+            Verdict::Refuted(_) => 1,
+            Verdict::Proved => 2,
+            Verdict::NotProvable(_) => 3,
+        }] += 1;
+        row[4] += u64::from(trial.found.is_some());
+    }
+
+    /// Returns the sums: planted, refuted, proved equivalent, open, and found by an ordinary run.
+    pub fn total(&self) -> [u64; 5] {
+        self.rows.values().fold([0; 5], |total, row| [0, 1, 2, 3, 4].map(|i| total[i] + row[i]))
+    }
+
+    /// Returns the table.
+    pub fn table(&self) -> String {
+        let mut text = String::from(
+            "| error | planted | refuted | proved equivalent | neither | found by an ordinary run |\n|---|--:|--:|--:|--:|--:|\n",
+        );
+        let rows = self.rows.iter().map(|(kind, row)| (kind.name(), *row));
+        for (name, [planted, refuted, proved, open, found]) in rows.chain([("all", self.total())]) {
+            let _ = writeln!(text, "| {name} | {planted} | {refuted} | {proved} | {open} | {found} |");
+        }
+        text
+    }
+}
