@@ -1,6 +1,6 @@
 //! The passes in order, and the loop that runs them.
 
-use crate::{Error, Lacks, Lowered, Refusal, Report, half, integer, storage};
+use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, storage};
 use coop_device::{Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
@@ -30,6 +30,11 @@ pub struct Pass {
 pub static PASSES: &[Pass] = &[
     Pass { name: "groups", summary: "replace decoration groups by decorations", run: groups },
     Pass { name: "matrices", summary: "refuse matrices, which are lowered before", run: matrices },
+    Pass {
+        name: "float8",
+        summary: "replace 8-bit floats by integers, and convert them in integer code",
+        run: float8::run,
+    },
     Pass { name: "storage", summary: "access memory of narrow types by words of 32 bits", run: storage::run },
     Pass { name: "half", summary: "compute with f32 instead of f16, and round to f16", run: half::run },
     Pass {
