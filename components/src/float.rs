@@ -72,7 +72,7 @@ impl Format {
         if self.infinite { all & !((1 << self.mantissa) - 1) } else { all }
     }
 
-    /// What the smallest number above zero is multiplied by to be 1.
+    /// The factor that makes the smallest number above zero 1.
     fn scale(self) -> f32 {
         f32::from_bits((127 + self.bias - 1 + self.mantissa) << 23)
     }

@@ -265,11 +265,7 @@ impl Half {
 /// Returns true if an operation rounds its result.
 fn rounds(op: Op) -> bool {
     let sums = op.group_operation().is_some_and(|g| matches!(g, GroupOp::FAdd | GroupOp::FMul));
-    match op {
-        Op::FNegate => false,
-        Op::Dot | Op::VectorTimesScalar | Op::MatrixTimesVector | Op::VectorTimesMatrix => true,
-        op => op.is_float_arithmetic() || sums,
-    }
+    op != Op::FNegate && (op.is_float_arithmetic() || op.multiplies_vectors() || sums)
 }
 
 /// Returns true if an instruction has results that are among its operands, or exact, or not f16.
