@@ -154,7 +154,7 @@ impl Format {
     }
 
     /// Emits the code of a number that is held by f32, in the lowest bits of a word.
-    pub(crate) fn to_bits(self, b: &mut FunctionBuilder<'_>, len: u32, value: Id) -> Id {
+    pub(crate) fn encode(self, b: &mut FunctionBuilder<'_>, len: u32, value: Id) -> Id {
         let l = Lanes::new(b, len);
         let bits = b.ids(Op::Bitcast, l.uint, &[value]);
         let a = l.with(b, Op::BitwiseAnd, bits, MAGNITUDE);
@@ -184,7 +184,7 @@ impl Format {
     }
 
     /// Emits the f32 that is equal to the number with a code, which is the lowest bits of a word; those above are ignored.
-    pub(crate) fn from_bits(self, b: &mut FunctionBuilder<'_>, len: u32, bits: Id) -> Id {
+    pub(crate) fn decode(self, b: &mut FunctionBuilder<'_>, len: u32, bits: Id) -> Id {
         let l = Lanes::new(b, len);
         let top = 1 << (self.width - 1);
         let a = l.with(b, Op::BitwiseAnd, bits, top - 1);

@@ -212,13 +212,13 @@ fn made(b: &mut FunctionBuilder<'_>, (s, narrows, saturates): (Scalar, bool, boo
     if !narrows {
         return function(b, &format!("coop_{s}_to_float"), float, &[byte], |b, v| {
             let code = b.ids(Op::UConvert, uint, &[v[0]]);
-            format.from_bits(b, 1, code)
+            format.decode(b, 1, code)
         });
     }
     let name = format!("coop_{s}_from_float{}", if saturates { "_saturated" } else { "" });
     function(b, &name, byte, &[float], |b, v| {
         let rounded = format.round(b, 1, v[0], saturates);
-        let code = format.to_bits(b, 1, rounded);
+        let code = format.encode(b, 1, rounded);
         b.ids(Op::UConvert, byte, &[code])
     })
 }

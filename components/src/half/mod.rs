@@ -182,10 +182,10 @@ impl Half {
                 Format::F16.round(b, len, v[0], false)
             }),
             Helper::ToBits => function(b, &format!("coop_f16_to_bits{suffix}"), uint, &[float], |b, v| {
-                Format::F16.to_bits(b, len, v[0])
+                Format::F16.encode(b, len, v[0])
             }),
             Helper::FromBits => function(b, &format!("coop_f16_from_bits{suffix}"), float, &[uint], |b, v| {
-                Format::F16.from_bits(b, len, v[0])
+                Format::F16.decode(b, len, v[0])
             }),
             Helper::Fused => function(b, &format!("coop_f16_fma{suffix}"), float, &[float; 3], |b, v| {
                 let odd = code::fused(b, len, [v[0], v[1], v[2]]);
