@@ -13,8 +13,9 @@ pub struct Lacks {
 
 impl Lacks {
     /// The features that the passes of this crate do without.
-    pub const FEATURES: [Feature; 11] = [
+    pub const FEATURES: [Feature; 12] = [
         Feature::ShaderFloat16,
+        Feature::ShaderFloat8,
         Feature::ShaderInt16,
         Feature::ShaderInt8,
         Feature::StorageBuffer16BitAccess,
@@ -78,6 +79,7 @@ impl Lacks {
 fn arithmetic(scalar: Scalar) -> Option<(Feature, Capability)> {
     Some(match scalar {
         Scalar::Float { width: 16 } => (Feature::ShaderFloat16, Capability::Float16),
+        Scalar::E4M3 | Scalar::E5M2 => (Feature::ShaderFloat8, Capability::Float8EXT),
         Scalar::Int { width: 16, .. } => (Feature::ShaderInt16, Capability::Int16),
         Scalar::Int { width: 8, .. } => (Feature::ShaderInt8, Capability::Int8),
         _ => return None,

@@ -16,6 +16,8 @@
 
 mod cast;
 mod emit;
+mod float;
+mod float8;
 mod half;
 mod integer;
 mod lacks;

@@ -15,7 +15,7 @@ pub(crate) struct Narrow {
     pub(crate) is: fn(Scalar, Widths) -> bool,
     /// The widths of integers that become wider, if they are integers.
     pub(crate) widths: Widths,
-    /// What to do about a refusal.
+    /// The remedy of refusals.
     pub(crate) remedy: &'static str,
 }
 

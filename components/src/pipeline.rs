@@ -1,6 +1,6 @@
 //! The passes in order, and the loop that runs them.
 
-use crate::{Error, Lacks, Lowered, Refusal, Report, half, integer, storage};
+use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, storage};
 use coop_device::{Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
@@ -8,6 +8,7 @@ use coop_ir::rewrite::{
     remove_capability, remove_extension, remove_unused_globals, sort_globals, spell_out_decoration_groups,
 };
 use coop_ir::spv::Capability;
+use coop_ir::types::Type;
 use coop_ir::{InstRef, Kind, Module, binary};
 use std::time::Instant;
 
@@ -30,6 +31,11 @@ pub struct Pass {
 pub static PASSES: &[Pass] = &[
     Pass { name: "groups", summary: "replace decoration groups by decorations", run: groups },
     Pass { name: "matrices", summary: "refuse matrices, which are lowered before", run: matrices },
+    Pass {
+        name: "float8",
+        summary: "replace 8-bit floats by integers, and convert them in integer code",
+        run: float8::run,
+    },
     Pass { name: "storage", summary: "access memory of narrow types by words of 32 bits", run: storage::run },
     Pass { name: "half", summary: "compute with f32 instead of f16, and round to f16", run: half::run },
     Pass {
@@ -99,8 +105,27 @@ pub fn lower_with(
     Ok(Lowered { module: lowered, report })
 }
 
+/// The most components of a vector.
+const MOST_COMPONENTS: u32 = 4096;
+
 /// Passes rely on it: values come before their uses, and each instruction is where it belongs.
 fn well_formed(module: &Module) -> Result<(), Refusal> {
+    let malformed = |at: InstRef, why: &str| {
+        let remedy = "see what coopcheck says of the module".to_owned();
+        Err(Refusal { rule: "refused-malformed", at: Some(at), reason: why.to_owned(), remedy })
+    };
+    for r in module.globals.iter().copied() {
+        match Type::of_inst(module.inst(r)) {
+            // What is done to a vector may be done to each of its components.
+            Some(Type::Vector { len, .. }) if len > MOST_COMPONENTS => {
+                return malformed(r, "a vector has more than 4096 components");
+            }
+            Some(Type::Scalar(s)) if !(1..=64).contains(&s.width()) => {
+                return malformed(r, "a number does not have 1 to 64 bits");
+            }
+            _ => {}
+        }
+    }
     let Err(problems) = coop_ir::verify::verify(module) else { return Ok(()) };
     let (at, reason) = problems.first().map_or((None, String::new()), |p| (p.inst, p.to_string()));
     let remedy = "see what coopcheck says of the module".to_owned();

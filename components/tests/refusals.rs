@@ -1,4 +1,4 @@
-//! What has no lowering is refused, at the instruction and with a remedy, and never with a panic.
+//! Uses without a lowering are refused, at the instruction and with a remedy, and never with a panic.
 
 mod common;
 
@@ -105,7 +105,7 @@ fn pointers_are_not_passed() {
     assert!(refused.reason.contains("a parameter points to"), "{refused}");
 }
 
-/// What no device can be asked to do without comes back as it is.
+/// Modules that need no lacking feature come back as they are.
 #[test]
 fn modules_that_need_nothing_are_not_changed() {
     let module = module("", "%v = OpLoad %half %pointer");

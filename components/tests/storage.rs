@@ -83,3 +83,19 @@ fn arrays_of_descriptors() {
         lowered("arrays", &module("arrays"), lacks);
     }
 }
+
+/// The storage buffers of before SPIR-V 1.3, which are uniform memory with another decoration.
+#[test]
+fn buffer_blocks_are_storage_buffers() {
+    let path = repository().join("testdata/components/racing.spvasm");
+    let source = std::fs::read_to_string(path).expect("readable");
+    let source = source.replace(" StorageBuffer\n", " Uniform\n").replace(" StorageBuffer %", " Uniform %");
+    let module = parse(&source.replace(" Block\n", " BufferBlock\n"));
+    let case = case("testdata/components/racing.toml");
+    let wanted = interpret("original", &module, &case, 8);
+    let lowered = coop_components::lower(&module, &coop_components::Options::new(everything()));
+    // No validator takes them since SPIR-V 1.4, which the module is for the rest.
+    let lowered = lowered.unwrap_or_else(|e| panic!("{e}"));
+    assert!(lowered.module.all().any(|r| lowered.module.inst(r).op == Op::AtomicOr));
+    same("buffer blocks", &interpret("lowered", &lowered.module, &case, 8), &wanted);
+}

@@ -74,7 +74,7 @@ pub fn remove_unused_globals(m: &mut Module, bound: u32) {
             return false;
         }
         let constant = i.op.is_constant() || i.op == Op::Undef;
-        (constant && !has_spec_id(m, i.result)) || (i.op.is_type() && i.op != Op::TypeForwardPointer)
+        (constant && !i.op.is_spec_literal()) || (i.op.is_type() && i.op != Op::TypeForwardPointer)
     };
     let mentions = |op: Op| op.is_name() || op.is_literal_decoration();
     // From the last to the first: the operands of a removed one are removed in the same iteration.
@@ -123,10 +123,6 @@ pub fn remove_unused_globals(m: &mut Module, bound: u32) {
         })
         .collect();
     remove_globals(m, |_, r| gone.contains(&r));
-}
-
-fn has_spec_id(m: &Module, id: Option<Id>) -> bool {
-    id.and_then(|id| m.def_inst(id)).is_some_and(|i| i.op.is_spec_literal())
 }
 
 /// Replaces decoration groups by the decorations of each target.

@@ -8,7 +8,7 @@ use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
 use coop_ir::spv::Capability;
 use coop_ir::{Module, Op, text};
-use coop_lab::campaign::{Differential, Row, Tally, entropy, shrink, try_seed};
+use coop_lab::campaign::{Differential, Row, Tally, Without, entropy, shrink, try_seed};
 use coop_lab::generator::{Dialect, GeneratorProfile, Limits, generate};
 use coop_passes::Target;
 use std::borrow::Cow;
@@ -92,6 +92,22 @@ fn generated_modules_are_interpreted_alike_lowered_and_not() {
         let lowered = count(&row, "scalar interp") + row.refused.values().sum::<u64>();
         assert_eq!(lowered, INTERPRETED, "{row:?}");
     }
+}
+
+/// Scalar code without some or all component types, other ones for each module.
+#[test]
+fn generated_modules_without_component_types_are_interpreted_alike() {
+    let mut software = 0;
+    for dialect in Dialect::ALL {
+        let d = Differential { without: Some(Without::Some), placements: 1, ..differential(None) };
+        let row = run_all(&d, GeneratorProfile::any(dialect), 20_000..20_000 + INTERPRETED);
+        let refused = row.refused.get("component types: refused-component-type").copied().unwrap_or(0);
+        let lowered = count(&row, "scalar interp") + row.refused.values().sum::<u64>() - refused;
+        assert_eq!(lowered, INTERPRETED, "{row:?}");
+        assert!(refused <= INTERPRETED / 3, "{row:?}");
+        software += count(&row, "in software");
+    }
+    assert!(software >= 3 * INTERPRETED, "{software}");
 }
 
 /// Kernels too, and with the matrices of Intel's devices: of those that it lists with one row, of 16 bits, a column is less than

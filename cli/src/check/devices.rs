@@ -308,19 +308,18 @@ fn objects(file: &str, verdicts: &[(&Profile, Verdict)]) -> Value {
                 Verdict::Open { because } => ("open", None, None, Some(because)),
                 Verdict::NotJudged { because } => ("not-judged", None, None, Some(because)),
             };
-            let software = match verdict {
-                Verdict::Lowered { software, .. } => software.as_ref(),
-                _ => None,
-            };
-            json!({
+            let mut object = json!({
                 "profile": profile.name,
                 "runs": name,
-                "software": software,
                 "target": how.map(|h| h.target.to_string()),
                 "command": how.map(|h| h.to_string()),
                 "required_subgroup_size": size,
                 "because": because,
-            })
+            });
+            if let Verdict::Lowered { software: Some(software), .. } = verdict {
+                object["software"] = json!(software);
+            }
+            object
         })
         .collect();
     json!({ "file": file, "devices": devices })

@@ -20,8 +20,9 @@ impl Half {
             b.keep(r);
             return Ok(());
         }
-        let bits = 16 * len_of(b.module, if to_half { ty } else { from });
-        let Some((other, count)) = other.filter(|(s, count)| s.width() * count == bits) else {
+        let len = len_of(b.module, if to_half { ty } else { from });
+        let same = |s: Scalar, count: u32| len <= 8 && s.width().checked_mul(count) == Some(16 * len);
+        let Some((other, count)) = other.filter(|(s, count)| same(*s, *count)) else {
             return Err(self.refuse(r, "a cast between f16 and a type of another kind"));
         };
         self.notes.plain.insert(result);

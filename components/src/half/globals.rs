@@ -1,8 +1,9 @@
 //! Types, constants and modes of f16.
 
-use super::code::{F16, widened};
+use super::code::F16;
 use super::is_half;
 use crate::Refusal;
+use crate::float::Format;
 use crate::narrow::{Narrow, Widths};
 use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::{remove_capability, remove_globals};
@@ -57,7 +58,7 @@ pub(super) fn retype(m: &mut Module) {
         let i = m.inst(r);
         let constant = i.op == Op::Constant && i.ty.is_some_and(|ty| is_half(m, ty));
         if let Some(bits) = i.constant_bits().filter(|_| constant) {
-            m.inst_mut(r).operands[0] = Operand::Word(widened(bits as u32 & 0xffff));
+            m.inst_mut(r).operands[0] = Operand::Word(Format::F16.widened(bits as u32));
         }
     }
     for r in m.globals_with(Op::TypeFloat).collect::<Vec<_>>() {

@@ -2,7 +2,7 @@
 //!
 //! Precondition: no matrices, and no f16 in memory that the application sees (`storage`). Effect: the type becomes f32, and
 //! everything made of it; a value that was f16 is held by the f32 that is equal to it. The result of an operation that
-//! rounds is rounded to f16, to nearest even ([`code`]). f32 has more than twice the bits of f16 and two: sums, differences,
+//! rounds is rounded to f16, to nearest even ([`crate::float`]). f32 has more than twice the bits of f16 and two: sums, differences,
 //! products, quotients and square roots that are rounded twice are as if rounded once. `Fma` and conversions from f64 round to
 //! odd first. Other functions, dot products and reductions are computed with f32 and rounded at the end, which is at least as
 //! good as each step rounded. Shared memory takes twice the bytes.
@@ -16,6 +16,7 @@ mod globals;
 
 use crate::Refusal;
 use crate::emit::{self, function, wide};
+use crate::float::Format;
 use crate::narrow::Notes;
 use crate::pipeline::Cx;
 use crate::report::Software;
@@ -177,25 +178,25 @@ impl Half {
         let uint = wide(b, uint, len);
         let suffix = if len == 1 { String::new() } else { format!("_v{len}") };
         let id = match helper {
-            Helper::Round => {
-                function(b, &format!("coop_f16_round{suffix}"), float, &[float], |b, v| code::round(b, len, v[0]))
-            }
-            Helper::ToBits => {
-                function(b, &format!("coop_f16_to_bits{suffix}"), uint, &[float], |b, v| code::to_bits(b, len, v[0]))
-            }
+            Helper::Round => function(b, &format!("coop_f16_round{suffix}"), float, &[float], |b, v| {
+                Format::F16.round(b, len, v[0], false)
+            }),
+            Helper::ToBits => function(b, &format!("coop_f16_to_bits{suffix}"), uint, &[float], |b, v| {
+                Format::F16.encode(b, len, v[0])
+            }),
             Helper::FromBits => function(b, &format!("coop_f16_from_bits{suffix}"), float, &[uint], |b, v| {
-                code::from_bits(b, len, v[0])
+                Format::F16.decode(b, len, v[0])
             }),
             Helper::Fused => function(b, &format!("coop_f16_fma{suffix}"), float, &[float; 3], |b, v| {
                 let odd = code::fused(b, len, [v[0], v[1], v[2]]);
-                code::round(b, len, odd)
+                Format::F16.round(b, len, odd, false)
             }),
             Helper::FromF64 => {
                 let double = b.globals.scalar(b.module, f64_type);
                 let double = wide(b, double, len);
                 function(b, &format!("coop_f16_from_f64{suffix}"), float, &[double], |b, v| {
                     let odd = code::from_f64(b, len, v[0], double);
-                    code::round(b, len, odd)
+                    Format::F16.round(b, len, odd, false)
                 })
             }
         };
@@ -264,11 +265,7 @@ impl Half {
 /// Returns true if an operation rounds its result.
 fn rounds(op: Op) -> bool {
     let sums = op.group_operation().is_some_and(|g| matches!(g, GroupOp::FAdd | GroupOp::FMul));
-    match op {
-        Op::FNegate => false,
-        Op::Dot | Op::VectorTimesScalar | Op::MatrixTimesVector | Op::VectorTimesMatrix => true,
-        op => op.is_float_arithmetic() || sums,
-    }
+    op != Op::FNegate && (op.is_float_arithmetic() || op.multiplies_vectors() || sums)
 }
 
 /// Returns true if an instruction has results that are among its operands, or exact, or not f16.

@@ -17,7 +17,8 @@ impl Integer {
         let (Some((from, count)), Some((to, len))) = (shape(b.module.type_of(value)), shape(Some(ty))) else {
             return Err(self.refuse(r, "a cast of pointers or other types"));
         };
-        if from.width() * count != to.width() * len || from.width() * count > 128 {
+        let bits = |s: Scalar, n: u32| s.width().checked_mul(n).filter(|bits| *bits <= 128);
+        if bits(from, count).is_none() || bits(from, count) != bits(to, len) {
             return Err(self.refuse(r, "a cast between types of different sizes"));
         }
         let parts = self.parts(b, value, from, count);

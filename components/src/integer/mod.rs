@@ -185,7 +185,7 @@ impl Integer {
     /// Conversions of numbers: from narrow integers, to them, or both.
     fn conversion(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst) {
         let (Some(ty), Some(result), Some(value)) = (i.ty, i.result, i.converted()) else { return b.keep(r) };
-        let signed = matches!(i.op, Op::SConvert | Op::ConvertSToF | Op::ConvertFToS);
+        let signed = !matches!(i.op, Op::UConvert | Op::ConvertUToF);
         let value = self.extend(b, value, signed);
         let from = b.module.type_of(value).and_then(|ty| int(b.module, ty));
         let to = int(b.module, ty);

@@ -123,8 +123,8 @@ impl Words {
         at: Placed,
         count: &mut usize,
     ) -> Result<Id, String> {
+        counted(count)?;
         if let Some(s) = types::scalar(b.module, at.ty) {
-            counted(count)?;
             return self.load_number(b, access, at, s);
         }
         if let Some(value) = self.load_vector(b, access, at)? {
@@ -223,7 +223,7 @@ impl Words {
     ) -> Result<(), String> {
         let mut access = self.access(buffers, place, memory)?;
         let mut parts = Vec::new();
-        self.take_apart(b, layout, &mut access, (place.at, value), &mut parts)?;
+        self.take_apart(b, layout, &mut access, (place.at, value), (&mut 0, &mut parts))?;
         // Parts of one word are written together, if it is known which those are.
         let mut at = 0;
         while let Some((first, bits, width)) = parts.get(at).copied() {
@@ -260,9 +260,9 @@ impl Words {
         layout: &Layout,
         access: &mut Access<'_>,
         (at, value): (Placed, Id),
-        out: &mut Vec<(u32, Id, u32)>,
+        (count, out): (&mut usize, &mut Vec<(u32, Id, u32)>),
     ) -> Result<(), String> {
-        counted(&mut out.len())?;
+        counted(count)?;
         if let Some(s) = types::scalar(b.module, at.ty) {
             access.aligned(at.offset, s)?;
             match s.width() {
@@ -294,7 +294,7 @@ impl Words {
         }
         for (n, part) in layout.parts(b.module, at)?.into_iter().enumerate() {
             let inner = b.op(Op::CompositeExtract, part.ty, [value.into(), (n as u32).into()]);
-            self.take_apart(b, layout, access, (part, inner), out)?;
+            self.take_apart(b, layout, access, (part, inner), (count, out))?;
         }
         Ok(())
     }
@@ -443,7 +443,8 @@ impl Access<'_> {
     /// Checks that a number lies in one word, or begins with one.
     fn aligned(&self, offset: u32, s: Scalar) -> Result<(), String> {
         let align = s.bytes().min(4);
-        let offset = self.place.constant.wrapping_add(offset);
+        let offset = self.place.constant.checked_add(offset).filter(|o| o.checked_add(8).is_some());
+        let offset = offset.ok_or("an offset is too large")?;
         if !matches!(s.width(), 8 | 16 | 32 | 64) {
             return Err(format!("{s} is not a number of 8, 16, 32 or 64 bits"));
         }
@@ -477,9 +478,10 @@ impl Access<'_> {
     fn whole_words(&self, m: &Module, at: Placed) -> Option<u32> {
         let Some(Type::Vector { elem, len }) = Type::of(m, at.ty) else { return None };
         let s = types::scalar(m, elem)?;
-        let bytes = s.bytes() * len;
-        let aligned = self.unit == 4 && self.place.constant.wrapping_add(at.offset).is_multiple_of(4);
-        (s.width() < 32 && aligned && matches!(bytes, 4 | 8)).then_some(bytes / 4)
+        let bytes = s.bytes().checked_mul(len)?;
+        let offset = self.place.constant.checked_add(at.offset).filter(|o| o.checked_add(8).is_some())?;
+        let aligned = self.unit == 4 && offset.is_multiple_of(4);
+        (matches!(s.width(), 8 | 16) && aligned && matches!(bytes, 4 | 8)).then_some(bytes / 4)
     }
 
     /// Computes the sum of the indices, in units of so many bytes.

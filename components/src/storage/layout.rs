@@ -85,7 +85,11 @@ impl Layout {
             Some(Type::Scalar(_)) => return Ok(Vec::new()),
             Some(Type::Struct { members }) => {
                 let all = (0..members.len() as u32).map(|n| self.member(whole.ty, &members, n));
-                return all.map(|p| p.map(|p| Placed { offset: whole.offset + p.offset, ..p })).collect();
+                let inside = |p: Placed| {
+                    let offset = whole.offset.checked_add(p.offset).ok_or("an offset is too large")?;
+                    Ok(Placed { offset, ..p })
+                };
+                return all.map(|p| p.and_then(inside)).collect();
             }
             Some(Type::Vector { len, .. }) => len,
             Some(Type::Matrix { cols, .. }) => cols,

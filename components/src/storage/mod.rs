@@ -9,7 +9,7 @@
 //! the difference would take one operation less, but two invocations that write the same value would undo each other.) Words
 //! of which parts are written that way are read by `OpAtomicLoad`, unless all of a word is read.
 //!
-//! What the device computes with is left to later passes: the numbers taken out of words have the types that they had.
+//! Arithmetic is left to later passes: the numbers taken out of words have the types that they had.
 //!
 //! Refuses: pointers to such memory that are chosen, passed or stored; device addresses; untyped pointers; atomic
 //! operations on narrow numbers and floats; row-major matrices; arrays of unknown length moved as a whole.

@@ -597,6 +597,12 @@ impl Op {
         moves || self.is_null_or_undefined()
     }
 
+    /// Returns true if the instruction multiplies vectors of floating-point numbers: with one another, with numbers or with matrices.
+    #[inline]
+    pub fn multiplies_vectors(self) -> bool {
+        matches!(self, Op::Dot | Op::VectorTimesScalar | Op::VectorTimesMatrix | Op::MatrixTimesVector)
+    }
+
     /// Returns true if the instruction takes components out of composites, puts some in, or orders them anew.
     #[inline]
     pub fn moves_components(self) -> bool {
@@ -663,7 +669,10 @@ mod tests {
             let rest = n.strip_prefix(kind).or_else(|| n.strip_prefix(['S', 'U']).filter(|_| kind == 'I'));
             rest.is_some_and(|r| ["Negate", "Add", "Sub", "Mul", "Div", "Rem", "Mod"].contains(&r))
         }
-        let rows: [Row; 26] = [
+        let rows: [Row; 27] = [
+            ("multiplies_vectors", Op::multiplies_vectors, |n| {
+                n == "Dot" || n.starts_with("VectorTimes") || n == "MatrixTimesVector"
+            }),
             ("moves_components", Op::moves_components, |n| {
                 let dynamic = n.starts_with("Vector") && (n.ends_with("Dynamic") || n.ends_with("Shuffle"));
                 dynamic || ["CompositeExtract", "CompositeInsert", "Transpose"].contains(&n)

@@ -364,12 +364,13 @@ impl Differential<'_, '_> {
         let lacks = without.lacks(salt);
         match coop_components::lower(&lowered, &coop_components::Options::new(lacks)) {
             Ok(done) => {
-                let what = if done.report.changed { "without component types" } else { "no component types lacking" };
-                *s.row.lowered.entry(what.to_owned()).or_default() += 1;
+                if done.report.changed {
+                    *s.row.runs.entry("in software".to_owned()).or_default() += 1;
+                }
                 Ok(done.module)
             }
             Err(coop_components::Error::Refused(r)) => {
-                *s.row.refused.entry(format!("component types: {}", r.reason)).or_default() += 1;
+                *s.row.refused.entry(format!("component types: {}", r.rule)).or_default() += 1;
                 Ok(lowered)
             }
             Err(bug) => {
