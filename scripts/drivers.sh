@@ -6,11 +6,13 @@
 #   drivers.sh run --opencl pocl|rusticl|intel CMD ...   run it with one of the OpenCL runtimes
 #   drivers.sh run --gpu NAME CMD ...              run it with the driver of a GPU that is not there: it compiles pipelines, and
 #                                                  executes nothing
+#   drivers.sh run --swiftshader CMD ...           run it with SwiftShader, which executes: subgroups of 4, 32-bit numbers only
 #   drivers.sh gpus                                the names of those GPUs
 #   drivers.sh gpu                                 fetch their drivers (320 MB unpacked)
 #   drivers.sh llvm                                fetch LLVM's SPIR-V compilers as well (for scripts/build-opencl.sh)
 #   drivers.sh neovim                              fetch Neovim (40 MB), with which coopcheck lsp is tested
 #   drivers.sh ocloc                               fetch Intel's offline compiler for its GPUs (Debian sid, 40 MB)
+#   drivers.sh swiftshader                         fetch SwiftShader, Google's Vulkan driver for CPUs (npm, 68 MB)
 #   drivers.sh intel                               fetch Intel's OpenCL runtime for CPUs (PyPI, 270 MB)
 #   drivers.sh tool NAME ...                       run glslang, glslc, spirv-val, vulkaninfo ...
 #   drivers.sh wrap                                write the wrapper scripts again
@@ -249,7 +251,7 @@ folder() { # new|debian12|pocl|rusticl|llvm
   case $1 in
     new) echo "$cache/mesa" ;;
     debian12) echo "$cache/mesa12" ;;
-    pocl | rusticl | llvm | ocloc | intel | gpu | neovim) echo "$cache/$1" ;;
+    pocl | rusticl | llvm | ocloc | intel | gpu | swiftshader | neovim) echo "$cache/$1" ;;
     *) die "unknown driver '$1': new or debian12" ;;
   esac
 }
@@ -440,6 +442,57 @@ SCRIPT
   mv "$file.$$" "$file"
 }
 
+# SwiftShader, as a package of Chromium for JavaScript brings it along. Programs start with the loader of the current Mesa's folder.
+swiftshader_packages=(@sparticuz/chromium@147.0.0)
+fetch_swiftshader() {
+  local work final name
+  fetch
+  final=$(folder swiftshader)
+  if ! ready swiftshader; then
+    for name in npm node tar; do
+      command -v "$name" >/dev/null || die "$name is needed: SwiftShader comes from npm"
+    done
+    work=$cache/.fetch-swiftshader
+    rm -rf "$work"
+    mkdir -p "$work/root"
+    say "fetching ${swiftshader_packages[*]} from npm"
+    (cd "$work" && npm pack --silent "${swiftshader_packages[@]}" >/dev/null) || die "npm could not fetch the package"
+    tar -xzf "$work"/*.tgz -C "$work" package/bin/swiftshader.tar.br
+    node -e 'process.stdout.write(require("zlib").brotliDecompressSync(require("fs").readFileSync(process.argv[1])))' \
+      "$work/package/bin/swiftshader.tar.br" | tar -x -C "$work/root" --no-same-owner -f - libvk_swiftshader.so
+    [ -e "$work/root/libvk_swiftshader.so" ] || die "no SwiftShader in ${swiftshader_packages[*]}"
+    # The version is that of its own description: with another the loader asks for what SwiftShader refuses.
+    cat >"$work/root/icd.json" <<JSON
+{ "file_format_version": "1.0.0", "ICD": { "api_version": "1.0.5", "library_path": "$final/libvk_swiftshader.so" } }
+JSON
+    stamp swiftshader >"$work/root/STAMP"
+    rm -rf "$final"
+    mv "$work/root" "$final"
+    rm -rf "$work"
+  fi
+  write_swiftshader_wrapper "$final"
+}
+
+write_swiftshader_wrapper() { # FOLDER
+  local file=$cache/bin/swiftshader-run root ld
+  root=$(folder new)
+  ld=$(linker "$root")
+  {
+    echo '#!/bin/sh'
+    echo '# Written by scripts/drivers.sh: do not edit.'
+    write_program_lookup
+    cat <<SCRIPT
+export VK_DRIVER_FILES='$1/icd.json' VK_ICD_FILENAMES='$1/icd.json'
+export VK_LAYER_PATH='$root/usr/share/vulkan/explicit_layer.d'\${COOP_LAYER_PATH:+:\$COOP_LAYER_PATH}
+export VK_LOADER_LAYERS_DISABLE='~implicit~'
+export COOP_MESA=swiftshader COOP_RUNNER='$file'
+exec '$ld' --argv0 "\$name" --library-path '$root/usr/lib/$(triple "$root"):$root/usr/lib' "\$program" "\$@"
+SCRIPT
+  } >"$file.$$"
+  chmod +x "$file.$$"
+  mv "$file.$$" "$file"
+}
+
 # ---------------------------------------------------------------------------- run
 
 # Everything is started by small scripts in the cache's bin folder; `run` and `tool` call them too.
@@ -590,6 +643,10 @@ run() {
         which=gpu gpu=$2
         shift 2
         ;;
+      --swiftshader)
+        which=swiftshader
+        shift
+        ;;
       --opencl)
         [ $# -ge 2 ] || die "--opencl wants pocl, rusticl or intel"
         which=$2
@@ -613,6 +670,7 @@ run() {
     debian12) exec "$cache/bin/mesa12-run" "$@" ;;
     pocl | rusticl) exec "$cache/bin/$which-run" "$@" ;;
     intel) fetch_intel && exec "$cache/bin/intel-run" "$@" ;;
+    swiftshader) fetch_swiftshader && exec "$cache/bin/swiftshader-run" "$@" ;;
     *) die "unknown driver '$which': new or debian12" ;;
   esac
 }
@@ -644,7 +702,8 @@ case ${1:-fetch} in
   ocloc) fetch_ocloc ;;
   neovim) fetch_neovim ;;
   intel) fetch_intel ;;
-  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,neovim,intel,gpu,bin} "$cache"/.fetch-* ;;
+  swiftshader) fetch_swiftshader ;;
+  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,neovim,intel,gpu,swiftshader,bin} "$cache"/.fetch-* ;;
   -h | --help | help) usage ;;
   *)
     usage >&2

@@ -62,7 +62,7 @@ impl fmt::Display for End {
 /// A process that ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finished {
-    /// How.
+    /// Its end.
     pub end: End,
     /// Its standard output.
     pub stdout: String,

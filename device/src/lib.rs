@@ -470,7 +470,7 @@ mod tests {
     fn published_profiles_name_their_sources() {
         let all: Vec<Profile> = Profile::builtin_names().filter_map(Profile::builtin).collect();
         let published: Vec<&Profile> = all.iter().filter(|p| p.origin == Origin::Published).collect();
-        assert_eq!(published.len(), 8);
+        assert_eq!(published.len(), 7);
         for p in published {
             assert!(p.source.contains(" as of ") && p.source.ends_with("Not measured."), "{}: {}", p.name, p.source);
             assert_eq!(p.khr_properties.is_empty(), !p.has(Feature::CooperativeMatrix), "{}", p.name);

@@ -1,4 +1,4 @@
-//! What a driver says about a pipeline that it made.
+//! A pipeline as the driver that made it describes it.
 //!
 //! Names, descriptions and units are the driver's own (VK_KHR_pipeline_executable_properties): nothing here knows one of
 //! them, but for the instruction sets of [`crate::isa`]. Values compare between pipelines of one driver only.

@@ -38,6 +38,9 @@ pub enum Driver {
     Pocl,
     /// Mesa's OpenCL on llvmpipe, with subgroups of 16.
     Rusticl,
+    /// SwiftShader, which has subgroups of 4 and 32-bit numbers only: `scripts/drivers.sh swiftshader` fetches it, and no test
+    /// requires it.
+    SwiftShader,
     /// Intel's OpenCL for CPUs, which is large: `scripts/drivers.sh intel` fetches it, and no test requires it.
     Intel,
 }
@@ -52,6 +55,7 @@ impl Driver {
             Driver::Gpu(name) => name,
             Driver::Pocl => "pocl",
             Driver::Rusticl => "rusticl",
+            Driver::SwiftShader => "swiftshader",
             Driver::Intel => "intel",
         }
     }
@@ -63,8 +67,8 @@ impl Driver {
         if wrapper.exists() {
             return Some(wrapper);
         }
-        if self == Driver::Intel {
-            skipped(&format!("no driver for {what:?}: scripts/drivers.sh intel fetches it"));
+        if matches!(self, Driver::Intel | Driver::SwiftShader) {
+            skipped(&format!("no driver for {what:?}: scripts/drivers.sh {} fetches it", self.tag()));
             return None;
         }
         skip(&format!("no driver for {what:?}: run scripts/drivers.sh first ({} is missing)", wrapper.display()));

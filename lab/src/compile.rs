@@ -1,4 +1,4 @@
-//! What becomes of modules on a driver's compiler, and the table of it.
+//! Attempts to make pipelines of modules on a driver's compiler, and the table of their ends.
 //!
 //! One attempt is a module, a target and a device: [`attempt`] asks the library what an engine is to do there and makes the
 //! pipeline of that. A process that is at it may crash; who started it knows the attempt and enters its [`Fate`].

@@ -85,7 +85,7 @@ enum Source {
     },
 }
 
-/// What an engine gives a pipeline.
+/// The values that an engine gives a pipeline.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct Way {
     subgroup_size: Option<u32>,

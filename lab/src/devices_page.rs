@@ -26,7 +26,7 @@ pub struct Compiled {
     pub tally: Tally,
 }
 
-/// What ran on devices, by profile, and where to read about it. Nothing ran on the others.
+/// Runs on devices, by profile, and where to read about them. Nothing ran on the others.
 const EXECUTED: [(&str, &str); 5] = [
     ("intel-opencl-cpu", "kernels of OpenCL: [dialects.md](dialects.md)"),
     (
@@ -44,19 +44,20 @@ const EXECUTED: [(&str, &str); 5] = [
     ),
     (
         "google-swiftshader",
-        "nothing; its driver executes on any machine, and is not among those of scripts/drivers.sh yet",
+        "a campaign of scalar code: [drivers.md](drivers.md#swiftshader-ends-at-pointers-that-become-pointers-of-another-type)",
     ),
 ];
 
 /// The words of headings on the page of drivers that name the drivers of profiles: the beginning of the profile's driver, in
 /// lower case, and the words.
-const WRONG: [(&str, &[&str]); 6] = [
+const WRONG: [(&str, &[&str]); 7] = [
     ("llvmpipe", &["lavapipe"]),
     ("nvidia", &["NVIDIA"]),
     ("radv", &["RADV", "Drivers end"]),
     ("nvk", &["NVK", "Drivers end"]),
     ("turnip", &["Turnip"]),
     ("honeykrisp", &["Honeykrisp"]),
+    ("swiftshader", &["SwiftShader"]),
 ];
 
 /// Returns the page; `drivers` is the text of the page of drivers.

@@ -1,6 +1,6 @@
 //! Built-in profiles that drivers wrote: one for each GPU that a driver runs for without having it.
 //!
-//! What the driver says is kept but for extensions that nothing here asks about, so that a profile stays small and a new
+//! Extensions that nothing here asks about are left out, so that a profile stays small and a new
 //! Mesa that adds an extension for images changes nothing.
 
 use std::path::PathBuf;

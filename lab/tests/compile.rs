@@ -72,7 +72,7 @@ fn kernels_compile_on_every_driver() {
     }
 }
 
-/// What a driver does not make a pipeline of is told apart and kept.
+/// Modules that a driver makes no pipeline of are told apart and kept.
 #[test]
 fn crashes_and_refusals_are_told_apart_and_kept() {
     if ["amd-navi31", "nvk-ampere"].iter().any(|gpu| Driver::Gpu(gpu).wrapper_or_skip("a crash").is_none()) {

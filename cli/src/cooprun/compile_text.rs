@@ -9,7 +9,7 @@ use coop_exec::isa::{self, Counts};
 pub(super) struct Column<'a> {
     /// The module's name.
     pub(super) name: String,
-    /// What the driver says.
+    /// The description of its pipeline.
     pub(super) compiled: &'a Compiled,
 }
 

@@ -58,6 +58,9 @@ pub(super) fn compile(
         flags |= vk::PipelineCreateFlags::DISABLE_OPTIMIZATION;
     }
     let slots = slots(&facts)?;
+    if facts.push.is_some() && facts.push_size.is_none() {
+        return Err(Error::module("the size of the push constants depends on what is not known"));
+    }
     let plan = Plan {
         entry,
         case,

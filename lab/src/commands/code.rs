@@ -44,7 +44,7 @@ pub(crate) struct Code {
     device: DeviceArgs,
 }
 
-/// What a worker prints of an executable.
+/// The output of a worker: an executable without its texts, and its instructions.
 #[derive(Serialize, Deserialize)]
 struct Said {
     executable: Executable,
