@@ -11,6 +11,7 @@ pub mod interp;
 pub mod io;
 pub mod json;
 pub mod lower;
+mod proving;
 pub mod render;
 
 use std::process::ExitCode;

@@ -400,3 +400,25 @@ fn modes_see_roundings() {
         &float("%n = OpFNegate %float %b\n%r = OpFAdd %float %n %a"),
     );
 }
+
+/// A refutation says what is wrong where that is simple.
+#[test]
+fn refutations_are_explained() {
+    let sum = "%x = OpFMul %float %a %b\n%y = OpFMul %float %b %c\n%r = OpFAdd %float %x %y";
+    let swapped = "%x = OpFMul %float %a %b\n%y = OpFMul %float %a %c\n%r = OpFAdd %float %x %y";
+    for (one, other, said) in [
+        (sum, "%r = OpFMul %float %b %c", "D[0]: F[0] * F[1] is missing from the sum"),
+        ("%r = OpFMul %float %b %c", sum, "D[0]: F[0] * F[1] is too much in the sum"),
+        (sum, swapped, "D[0]: F[2] is multiplied by F[0] instead of F[1]"),
+        (sum, "%r = OpFMul %float %a %a", "differ, the first is D[0]"),
+        ("%r = OpFAdd %float %a %b", "%t = OpFAdd %float %a %b\n%r = OpFMul %float %t %two", "stores it times 2"),
+        ("%r = OpFAdd %float %a %b", "%r = OpCopyObject %float %a", "F[1] is missing from the sum"),
+    ] {
+        let verdict = proof(REALS, &float(one), &float(other)).verdict;
+        assert!(matches!(&verdict, Verdict::Refuted(why) if why.contains(said)), "{verdict:?}, not {said}");
+    }
+    let product = "%r = OpIMul %uint %i %j";
+    let more = "%t = OpIMul %uint %i %j\n%r = OpIAdd %uint %t %k";
+    let verdict = proof(REALS, &integer(product), &integer(more)).verdict;
+    assert!(matches!(&verdict, Verdict::Refuted(why) if why.contains("I[2] is too much in the sum")), "{verdict:?}");
+}

@@ -13,7 +13,7 @@ use coop_ir::{Id, Module};
 /// What a symbolic run left: the buffers and the terms of what was stored.
 #[derive(Debug)]
 pub struct Fingerprints {
-    symbols: Box<Symbols>,
+    pub(super) symbols: Box<Symbols>,
     /// The buffers after the run on the concrete data.
     pub memory: Vec<Memory>,
     /// The blocks that were executed.
@@ -150,7 +150,7 @@ impl Fingerprints {
     }
 
     /// Returns the taint and bits of some bytes.
-    fn element(&mut self, buffer: usize, at: usize, bytes: usize) -> (Taint, u64) {
+    pub(super) fn element(&mut self, buffer: usize, at: usize, bytes: usize) -> (Taint, u64) {
         let memory = &self.memory[buffer].bytes;
         let bits = memory.get(at..at + bytes).map_or(0, number);
         (self.symbols.read(Location::Buffer(buffer, at), 0, 0, bytes, bits), bits)

@@ -13,6 +13,7 @@
 mod arithmetic;
 mod bits;
 mod compare;
+mod explain;
 mod extended;
 mod field;
 mod integer;
