@@ -7,7 +7,7 @@ use coop_exec::{Case, testing};
 use coop_ir::{Module, Op, binary};
 use coop_passes::{Lowered, Target, lower};
 
-/// What a proof says of a kernel's lowerings, where it is not that they are right.
+/// The kernels whose lowerings are not proved to be right, with a part of the reason.
 const OPEN: &[(&str, &str)] = &[
     // What is clamped at each of several steps is not known to be what is clamped once.
     ("gemm_i8_sat", "a law that is not known here"),

@@ -1,4 +1,5 @@
-//! What a proof knows and what it does not: pairs of small modules that are proved to store the same, refuted, or neither.
+//! The laws that proofs know, and some that they don't: pairs of small modules that are proved to store the same, refuted,
+//! or neither.
 //!
 //! Each module has a body that computes `%r` of the type of buffer D from elements of the data buffers. `%a`, `%b`, `%c`
 //! are floats, `%i`, `%j`, `%k` unsigned integers of 32 bits, `%h` an unsigned one that holds two halves.
@@ -240,7 +241,7 @@ fn other_expressions_are_refuted() {
     is_proved(REALS, "OpStore %pd %a", "OpStore %pd %b\nOpStore %pd %a");
 }
 
-/// What the case's data happens to make equal is not equal.
+/// Expressions that the case's data happens to make equal are not equal.
 #[test]
 fn coincidences_are_refuted() {
     // 1.5 is stored, as a number and as a constant of the same value.
@@ -352,7 +353,7 @@ fn decisions_on_data_are_compared() {
 }
 
 #[test]
-fn what_is_not_known_is_not_proved() {
+fn laws_that_are_not_known_prove_nothing() {
     // exp(a) * exp(b) is exp(a + b).
     is_open(
         REALS,

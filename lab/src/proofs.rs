@@ -188,20 +188,20 @@ impl Subject {
     }
 }
 
-/// What was found out about a planted error.
+/// The results for a planted error.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// The error.
     pub planted: Planted,
-    /// What a proof says.
+    /// The verdict of a proof.
     pub verdict: Verdict,
-    /// What an ordinary run with the case's data finds.
+    /// The complaint of an ordinary run with the case's data.
     pub found: Option<String>,
     /// The data for which the broken module is wrong although it was proved: a defect of the prover.
     pub contradicted: Option<String>,
 }
 
-/// What the original stores with several data.
+/// The outcomes of the original with several data.
 struct Data<'a> {
     subject: &'a Subject,
     interpreted: Interpreted,

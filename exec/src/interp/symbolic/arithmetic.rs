@@ -193,7 +193,7 @@ impl Symbols {
                 }
                 self.opaque(num.bits(), "select", &[condition, sort, x[0], x[1], y[0], y[1]])
             }
-            None => self.lose("a choice of values that are no numbers"),
+            None => self.lose("a choice between values of another kind than numbers"),
         }
     }
 

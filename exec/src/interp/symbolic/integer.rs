@@ -1,6 +1,6 @@
 //! Integers that depend on data: polynomials with integer coefficients.
 //!
-//! What a chain of additions, subtractions and multiplications modulo 2^w gives are the low w bits of a polynomial's
+//! The results of additions, subtractions and multiplications modulo 2^w are the low w bits of a polynomial's
 //! value, whether or not steps wrap: the map from the integers to those modulo 2^w keeps sums and products. So equal
 //! polynomials mean equal results, and polynomials are compared by their values in the field. The converse does not hold
 //! (2^w * x is 0 modulo 2^w and no zero polynomial); such an equality is not proved.
