@@ -40,8 +40,8 @@ export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
 "$here/drivers.sh" gpu
 "$here/drivers.sh" neovim
 COOP_CACHE=$(cd "$COOP_CACHE" && pwd)
+"$here/drivers.sh" swiftshader
 # Intel's offline compiler comes from sid and may be broken there for a while: its test says that it is skipped then.
-"$here/drivers.sh" swiftshader || echo "test.sh: no SwiftShader; what it takes is not tested" >&2
 "$here/drivers.sh" ocloc || echo "test.sh: no ocloc; what Intel's compiler takes is not tested" >&2
 "$here/llama-shaders.sh"
 "$here/sarif-schema.sh"

@@ -12,6 +12,7 @@ pub mod io;
 pub mod json;
 pub mod lower;
 pub mod process;
+mod proving;
 pub mod render;
 
 use std::process::ExitCode;

@@ -38,7 +38,7 @@ Exit status:
   0    done; a module without matrices comes out byte for byte
   1    the input breaks a rule of level error (see coopcheck); --no-check lowers it all the same
   2    input unreadable, or wrong usage
-  3    refused, with the reason and the remedy; nothing is written
+  3    refused, with the reason and the remedy, or not proved (--prove); nothing is written
   101  a bug in the tool";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -145,6 +145,10 @@ struct Cli {
     /// Bytes of shared memory behind argument N of a kernel, for --env vulkan
     #[arg(long, value_name = "N=BYTES", value_parser = parse_local, requires = "env")]
     local_arg: Vec<(u32, u32)>,
+    /// Write nothing unless the output is proved to store what the input stores, for all contents of the data buffers of
+    /// this case (see cooprun prove)
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["env", "fuel"])]
+    prove: Option<PathBuf>,
     /// Write what was done and what the output needs, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -250,7 +254,10 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         seen.iter().try_for_each(|(name, module)| dump(dir, name, module))?;
     }
     match fit {
-        Ok(fit) => write(cli, &loaded, &fit, profile.as_deref()).map(|()| Status::Success),
+        Ok(fit) => match unproved(cli, &loaded, &fit.lowered, &options)? {
+            Some(status) => Ok(status),
+            None => write(cli, &loaded, &fit, profile.as_deref()).map(|()| Status::Success),
+        },
         Err(Error::Refused(refusal)) => {
             refuse(cli, &loaded, &refusal);
             Ok(Status::Refused)
@@ -301,6 +308,23 @@ fn parse_lack(text: &str) -> Result<Feature, String> {
             known().collect::<Vec<_>>().join(", ")
         )
     })
+}
+
+/// Proves the lowering, if that is asked for. Returns the exit status if it is not proved.
+fn unproved(cli: &Cli, loaded: &Loaded, lowered: &Lowered, options: &Options<'_>) -> Result<Option<Status>, FileError> {
+    let Some(case) = &cli.prove else { return Ok(None) };
+    let proof = crate::proving::proof(&loaded.module, lowered, options, case)?;
+    if proof.is_proved() {
+        if cli.style.quiet == 0 {
+            io::error(&format!("{}: {proof}", loaded.name));
+        }
+        return Ok(None);
+    }
+    io::error(&format!("{}: {proof}", loaded.name));
+    io::error(
+        "error: nothing is written, because the output is not proved to store what the input stores; without --prove it is written all the same",
+    );
+    Ok(Some(Status::Refused))
 }
 
 /// Returns the options of the lowering.

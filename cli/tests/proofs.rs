@@ -7,7 +7,7 @@ use coop_exec::{Case, testing};
 use coop_ir::{Module, Op, binary};
 use coop_passes::{Lowered, Target, lower};
 
-/// What a proof says of a kernel's lowerings, where it is not that they are right.
+/// The kernels whose lowerings are not proved to be right, with a part of the reason.
 const OPEN: &[(&str, &str)] = &[
     // What is clamped at each of several steps is not known to be what is clamped once.
     ("gemm_i8_sat", "a law that is not known here"),
@@ -94,4 +94,68 @@ fn a_lowering_without_a_store_is_refuted() {
         refuted += usize::from(matches!(proved(&module("gemm_simple"), &case, &broken).verdict, Verdict::Refuted(_)));
     }
     assert!(stores > 0 && refuted == stores, "{refuted} of {stores} are refuted");
+}
+
+fn tool(path: &str, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = std::process::Command::new(path);
+    let output = command.args(arguments).current_dir(testing::repository()).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+fn cooprun(arguments: &[&str]) -> (i32, String, String) {
+    tool(env!("CARGO_BIN_EXE_cooprun"), arguments)
+}
+
+const SIMPLE: &str = "testdata/kernels/gemm_simple.spv";
+const SIMPLE_CASE: &str = "testdata/kernels/gemm_simple.toml";
+
+#[test]
+fn exit_statuses_and_json() {
+    let target = ["--target", "scalar", "--profile", "mesa-lavapipe"];
+    let proof = |module: &str, case: &str, more: &[&str]| cooprun(&[&["prove", module, "--case", case], more].concat());
+    let (status, out, _) = proof(SIMPLE, SIMPLE_CASE, &target);
+    assert_eq!(status, 0, "{out}");
+    assert!(out.starts_with("proved: 512 stored elements agree for all contents of A, B, C (reals; "), "{out}");
+    assert!(out.contains("original: 6 of 6 blocks executed"), "{out}");
+    let (status, out, _) = proof(SIMPLE, SIMPLE_CASE, &[&target[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((status, &json["verdict"], &json["stored"]), (0, &"proved".into(), &512.into()));
+    // Neither: what is clamped.
+    let (module, case) = ("testdata/kernels/gemm_i8_sat.spv", "testdata/kernels/gemm_i8_sat.toml");
+    let (status, out, _) = proof(module, case, &target);
+    assert!(status == 3 && out.starts_with("not provable: "), "{status} {out}");
+    // Another module, which multiplies other types.
+    let other = ["--lowered", "testdata/kernels/crosstype_i8.spv", "--subgroup-size", "8"];
+    let (status, out, _) = proof(SIMPLE, SIMPLE_CASE, &[&other[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((status, &json["verdict"], &json["ok"]), (1, &"refuted".into(), &false.into()), "{out}");
+    // Wrong usage.
+    for more in
+        [&["--fixed", "nothing"][..], &["--mode", "guess"], &["--placement", "all"], &["--lowered", "no-such-file"]]
+    {
+        let (status, out, err) = proof(SIMPLE, SIMPLE_CASE, &[more, &["--subgroup-size", "8"]].concat());
+        assert!(status == 2 && out.is_empty() && err.starts_with("error: "), "{more:?}: {status} {out}{err}");
+    }
+    let (status, out, _) = proof(SIMPLE, SIMPLE_CASE, &[&target[..], &["--fixed", "A"]].concat());
+    assert!(status == 0 && out.contains("contents of B, C ("), "{out}");
+}
+
+#[test]
+fn cooplower_writes_only_what_it_proves() {
+    let lower = |module: &str, case: &str, path: &std::path::Path| {
+        let _ = std::fs::remove_file(path);
+        let spec = ["--spec", "0=8", "--spec", "1=8", "--spec", "2=8", "--spec", "3=8"];
+        let common = ["--target", "scalar", "--subgroup-size", "8", "--prove", case, module, "-o"];
+        let path = path.to_str().expect("UTF-8");
+        tool(env!("CARGO_BIN_EXE_cooplower"), &[&common[..], &[path], &spec].concat())
+    };
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("proved.spv");
+    let (status, _, err) = lower(SIMPLE, SIMPLE_CASE, &path);
+    assert!(status == 0 && path.exists() && err.contains("proved: 512 stored elements"), "{status} {err}");
+    let (module, case) = ("testdata/kernels/gemm_i8_sat.spv", "testdata/kernels/gemm_i8_sat.toml");
+    let (status, _, err) = lower(module, case, &path);
+    assert!(status == 3 && !path.exists() && err.contains("nothing is written"), "{status} {err}");
+    let (status, _, err) = lower(SIMPLE, "no-such-case.toml", &path);
+    assert!(status == 2 && !path.exists() && err.starts_with("error: --prove"), "{status} {err}");
 }

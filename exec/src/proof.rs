@@ -268,7 +268,7 @@ impl<'a> Prover<'a> {
         proof.differing = agreement.differing;
         proof.mismatches.clone_from(&agreement.mismatches);
         proof.log2_error += agreement.log2_error().min(0.0);
-        let verdict = judged(&self.interpreted, (self.module, self.case), (lowered, case), &agreement, a, &b)?;
+        let verdict = judged(&self.interpreted, (self.module, self.case), (lowered, case), &agreement, a, &mut b)?;
         Ok(verdict.map_or(Ok(()), Err))
     }
 }
@@ -301,8 +301,8 @@ fn judged(
     original: (&Module, &Case),
     lowered: (&Module, &Case),
     agreement: &Agreement,
-    a: &Fingerprints,
-    b: &Fingerprints,
+    a: &mut Fingerprints,
+    b: &mut Fingerprints,
 ) -> Result<Option<Verdict>, Error> {
     let case = original.1;
     let place = |buffer: usize, element: usize| {
@@ -315,7 +315,10 @@ fn judged(
     if let Some(first) = agreement.mismatches.iter().find(|m| m.certain).or(agreement.mismatches.first()) {
         let (n, at) = (thousands(agreement.differing), place(first.buffer, first.element));
         let all = thousands(agreement.stored);
-        let what = format!("{n} of {all} stored elements differ, the first is {at}");
+        let buffers: Vec<Elements> = case.buffer.iter().map(elements).collect();
+        let how = Fingerprints::explain(a, b, &buffers, *first, &place);
+        let how = how.map(|how| format!(": {how}")).unwrap_or_default();
+        let what = format!("{n} of {all} stored elements differ, the first is {at}{how}");
         if first.certain {
             return Ok(Some(Verdict::Refuted(what)));
         }

@@ -1,4 +1,5 @@
-//! What a proof knows and what it does not: pairs of small modules that are proved to store the same, refuted, or neither.
+//! The laws that proofs know, and some that they don't: pairs of small modules that are proved to store the same, refuted,
+//! or neither.
 //!
 //! Each module has a body that computes `%r` of the type of buffer D from elements of the data buffers. `%a`, `%b`, `%c`
 //! are floats, `%i`, `%j`, `%k` unsigned integers of 32 bits, `%h` an unsigned one that holds two halves.
@@ -240,7 +241,7 @@ fn other_expressions_are_refuted() {
     is_proved(REALS, "OpStore %pd %a", "OpStore %pd %b\nOpStore %pd %a");
 }
 
-/// What the case's data happens to make equal is not equal.
+/// Expressions that the case's data happens to make equal are not equal.
 #[test]
 fn coincidences_are_refuted() {
     // 1.5 is stored, as a number and as a constant of the same value.
@@ -352,7 +353,7 @@ fn decisions_on_data_are_compared() {
 }
 
 #[test]
-fn what_is_not_known_is_not_proved() {
+fn laws_that_are_not_known_prove_nothing() {
     // exp(a) * exp(b) is exp(a + b).
     is_open(
         REALS,
@@ -399,4 +400,26 @@ fn modes_see_roundings() {
         &float("%r = OpFSub %float %a %b"),
         &float("%n = OpFNegate %float %b\n%r = OpFAdd %float %n %a"),
     );
+}
+
+/// A refutation says what is wrong where that is simple.
+#[test]
+fn refutations_are_explained() {
+    let sum = "%x = OpFMul %float %a %b\n%y = OpFMul %float %b %c\n%r = OpFAdd %float %x %y";
+    let swapped = "%x = OpFMul %float %a %b\n%y = OpFMul %float %a %c\n%r = OpFAdd %float %x %y";
+    for (one, other, said) in [
+        (sum, "%r = OpFMul %float %b %c", "D[0]: F[0] * F[1] is missing from the sum"),
+        ("%r = OpFMul %float %b %c", sum, "D[0]: F[0] * F[1] is too much in the sum"),
+        (sum, swapped, "D[0]: F[2] is multiplied by F[0] instead of F[1]"),
+        (sum, "%r = OpFMul %float %a %a", "differ, the first is D[0]"),
+        ("%r = OpFAdd %float %a %b", "%t = OpFAdd %float %a %b\n%r = OpFMul %float %t %two", "stores it times 2"),
+        ("%r = OpFAdd %float %a %b", "%r = OpCopyObject %float %a", "F[1] is missing from the sum"),
+    ] {
+        let verdict = proof(REALS, &float(one), &float(other)).verdict;
+        assert!(matches!(&verdict, Verdict::Refuted(why) if why.contains(said)), "{verdict:?}, not {said}");
+    }
+    let product = "%r = OpIMul %uint %i %j";
+    let more = "%t = OpIMul %uint %i %j\n%r = OpIAdd %uint %t %k";
+    let verdict = proof(REALS, &integer(product), &integer(more)).verdict;
+    assert!(matches!(&verdict, Verdict::Refuted(why) if why.contains("I[2] is too much in the sum")), "{verdict:?}");
 }

@@ -52,7 +52,7 @@ impl Kind {
         Kind::Rounding,
     ];
 
-    /// What it does, in tables.
+    /// Its description in tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Constant => "a constant, an index or a stride is one more",
@@ -188,14 +188,15 @@ impl Finder<'_> {
     }
 
     fn operands(&mut self, at: InstRef, inst: &Inst) {
-        let (Some(a), Some(b)) = (inst.id(0), inst.id(1)) else { return };
+        let mut ids = inst.ids();
+        let (Some(a), Some(b)) = (ids.next(), ids.next()) else { return };
         if a != b && self.m.type_of(a) == self.m.type_of(b) {
             self.add(Kind::Operands, at, Edit::Swap(0, 1));
         }
     }
 
     fn fragments(&mut self, at: InstRef, inst: &Inst, rest: &[InstRef]) {
-        let first = |inst: &Inst| inst.id(0).map(|id| (id, self.m.type_of(id)));
+        let first = |inst: &Inst| inst.ids().next().map(|id| (id, self.m.type_of(id)));
         let other = rest.iter().copied().find(|r| {
             let other = self.m.inst(*r);
             other.op == inst.op
@@ -203,7 +204,7 @@ impl Finder<'_> {
                 && first(other).map(|f| f.1) == first(inst).map(|f| f.1)
                 && first(other).map(|f| f.0) != first(inst).map(|f| f.0)
                 // Its operand must be defined before this instruction: it is no result of one in between.
-                && other.id(0).and_then(|id| self.m.def(id)).is_some_and(|def| !rest.contains(&def) && def != at)
+                && other.ids().next().and_then(|id| self.m.def(id)).is_some_and(|def| !rest.contains(&def) && def != at)
         });
         if let Some(other) = other {
             self.add(Kind::Fragments, at, Edit::SwapWith(other));
@@ -217,8 +218,9 @@ impl Finder<'_> {
     }
 
     fn rounding(&mut self, at: InstRef, inst: &Inst) {
-        let Some(narrow) = inst.id(0).and_then(|id| self.m.def_inst(id)) else { return };
-        let Some(wide) = narrow.id(0).filter(|id| narrow.op == Op::FConvert && self.m.type_of(*id) == inst.ty) else {
+        let Some(narrow) = inst.ids().next().and_then(|id| self.m.def_inst(id)) else { return };
+        let Some(wide) = narrow.ids().next().filter(|id| narrow.op == Op::FConvert && self.m.type_of(*id) == inst.ty)
+        else {
             return;
         };
         let copy = Inst::new(Op::CopyObject, inst.ty, inst.result, [Operand::Id(wide)]);

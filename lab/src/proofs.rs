@@ -16,6 +16,8 @@ use coop_exec::{Bounds, Case, Error};
 use coop_ir::Module;
 use serde::Deserialize;
 
+use crate::campaign::entropy;
+use crate::generator::{GeneratorProfile, generate};
 use crate::planted::{self, Kind, Planted};
 
 /// A list of lowerings to prove.
@@ -118,6 +120,33 @@ impl List {
     }
 }
 
+/// Returns the lowering of a generated module to scalar code, or why it is refused.
+pub fn generated(profile: GeneratorProfile, seed: u64) -> Result<Result<Subject, String>, Failure> {
+    let made = generate(profile, &entropy(seed, MOST_ENTROPY));
+    let case = Case::parse(&made.case, Path::new(""))?;
+    let name = format!("{profile} {seed}");
+    let interp = InterpArgs { subgroup_size: Some(profile.lanes()), ..InterpArgs::default() };
+    let interpreted = Interpreted { config: Config { subgroup_size: profile.lanes(), ..Config::default() } };
+    let target = TargetArg::Scalar;
+    Ok(match lower(&made.module, &case, target, LanesName::Subgroup, None, &interp) {
+        Err(Failure::Lower(refusal)) => Err(format!("{name}: {refusal}")),
+        Err(other) => return Err(other),
+        Ok(lowered) => Ok(Subject {
+            name,
+            target,
+            lowered: as_written(&lowered.module)?,
+            asked: asked(&case, &lowered.report),
+            module: made.module,
+            case,
+            interpreted,
+            open: None,
+        }),
+    })
+}
+
+/// The most bytes of entropy of a generated module.
+const MOST_ENTROPY: usize = 600;
+
 /// Returns the name of a target on the command line.
 pub fn word(target: TargetArg) -> String {
     clap::ValueEnum::to_possible_value(&target).map_or_else(String::new, |v| v.get_name().to_owned())
@@ -159,20 +188,20 @@ impl Subject {
     }
 }
 
-/// What was found out about a planted error.
+/// The results for a planted error.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// The error.
     pub planted: Planted,
-    /// What a proof says.
+    /// The verdict of a proof.
     pub verdict: Verdict,
-    /// What an ordinary run with the case's data finds.
+    /// The complaint of an ordinary run with the case's data.
     pub found: Option<String>,
     /// The data for which the broken module is wrong although it was proved: a defect of the prover.
     pub contradicted: Option<String>,
 }
 
-/// What the original stores with several data.
+/// The outcomes of the original with several data.
 struct Data<'a> {
     subject: &'a Subject,
     interpreted: Interpreted,

@@ -1,6 +1,7 @@
 //! Arithmetic on components.
 
 use coop_ir::Op;
+use smallvec::SmallVec;
 
 use super::super::num::Num;
 use super::super::taint::Taint;
@@ -41,7 +42,7 @@ impl Symbols {
         let words = [format, key.fingerprint, u64::from(key.width), key.sort as u64];
         let degree = if term.degree().is_uninterpreted() { Degree::FUNCTION } else { Degree::SYMBOL };
         let symbol = self.symbol("number", &words);
-        self.numbers.insert(symbol.bits(), (term, num));
+        self.numbers.entry(symbol.bits()).or_insert((term, num));
         (symbol, degree)
     }
 
@@ -99,7 +100,7 @@ impl Symbols {
 
     /// Returns the result of float arithmetic; `None` for other functions.
     fn float_each(&mut self, op: Op, num: Num, v: &[Value]) -> Option<Taint> {
-        let numbers: Vec<Number> = v.iter().map(|v| self.number(*v, num)).collect();
+        let numbers: SmallVec<[Number; 3]> = v.iter().map(|v| self.number(*v, num)).collect();
         if self.arithmetic == Arithmetic::Strict {
             let commutes = matches!(op, Op::FAdd | Op::FMul);
             // A change of sign is exact.
@@ -192,7 +193,7 @@ impl Symbols {
                 }
                 self.opaque(num.bits(), "select", &[condition, sort, x[0], x[1], y[0], y[1]])
             }
-            None => self.lose("a choice of values that are no numbers"),
+            None => self.lose("a choice between values of another kind than numbers"),
         }
     }
 

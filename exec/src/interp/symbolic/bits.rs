@@ -3,6 +3,8 @@
 //! A pattern has one form: parts from the lowest bit up, none empty, neighbors merged where they continue each other. So
 //! two halves packed into a word are the same term as the word that is loaded from where the halves were stored.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::super::num::mask;
 use super::super::taint::Taint;
 use super::field::Fp;
@@ -41,8 +43,11 @@ impl Part {
     }
 }
 
+/// Parts from the lowest bit up. Most have one or two.
+pub(super) type Pattern = SmallVec<[Part; 3]>;
+
 /// Appends a part, and merges it with the last one where it continues that.
-fn push(parts: &mut Vec<Part>, part: Part) {
+fn push(parts: &mut Pattern, part: Part) {
     if part.len == 0 {
         return;
     }
@@ -63,8 +68,8 @@ fn push(parts: &mut Vec<Part>, part: Part) {
 }
 
 /// Returns some bits of a pattern.
-pub(super) fn slice(parts: &[Part], skip: u32, len: u32) -> Vec<Part> {
-    let (mut out, mut at, end) = (Vec::new(), 0, skip + len);
+pub(super) fn slice(parts: &[Part], skip: u32, len: u32) -> Pattern {
+    let (mut out, mut at, end) = (Pattern::new(), 0, skip + len);
     for part in parts {
         let (first, last) = (skip.max(at), end.min(at + part.len));
         if first < last {
@@ -76,18 +81,18 @@ pub(super) fn slice(parts: &[Part], skip: u32, len: u32) -> Vec<Part> {
 }
 
 /// Returns patterns one after the other, the first in the lowest bits.
-pub(super) fn joined<'a>(patterns: impl IntoIterator<Item = &'a [Part]>) -> Vec<Part> {
-    let mut out = Vec::new();
+pub(super) fn joined<'a>(patterns: impl IntoIterator<Item = &'a [Part]>) -> Pattern {
+    let mut out = Pattern::new();
     patterns.into_iter().flatten().for_each(|part| push(&mut out, *part));
     out
 }
 
 /// Returns a pattern of `to` bits: the lowest ones, or all with zeros or copies of the highest one above.
-pub(super) fn resized(parts: &[Part], width: u32, to: u32, signed: bool) -> Vec<Part> {
+pub(super) fn resized(parts: &[Part], width: u32, to: u32, signed: bool) -> Pattern {
     if to <= width {
         return slice(parts, 0, to);
     }
-    let mut out = parts.to_vec();
+    let mut out = Pattern::from_slice(parts);
     let top = slice(parts, width - 1, 1);
     match top.first() {
         Some(top) if signed && top.source != Source::Constant => {
@@ -102,51 +107,66 @@ pub(super) fn resized(parts: &[Part], width: u32, to: u32, signed: bool) -> Vec<
 }
 
 /// Returns a pattern shifted to higher bits, with zeros below.
-pub(super) fn shifted_left(parts: &[Part], width: u32, by: u32) -> Vec<Part> {
+pub(super) fn shifted_left(parts: &[Part], width: u32, by: u32) -> Pattern {
     let by = by.min(width);
     joined([&[Part::constant(0, by)][..], &slice(parts, 0, width - by)])
 }
 
 /// Returns a pattern shifted to lower bits.
-pub(super) fn shifted_right(parts: &[Part], width: u32, by: u32, signed: bool) -> Vec<Part> {
+pub(super) fn shifted_right(parts: &[Part], width: u32, by: u32, signed: bool) -> Pattern {
     if by >= width {
         return if signed {
             resized(&slice(parts, width - 1, 1), 1, width, true)
         } else {
-            vec![Part::constant(0, width)]
+            smallvec![Part::constant(0, width)]
         };
     }
     resized(&slice(parts, by, width - by), width - by, width, signed)
 }
 
 /// Combines two patterns bit by bit. `f` gets a bit of each, `None` if it is not constant, and says which it is: a
-/// constant, the bit of the first or that of the second. `None`: there is no such pattern.
+/// constant, the bit of the first or that of the second. Returns `None` if there is no such pattern.
 pub(super) fn bitwise(
     a: &[Part],
     b: &[Part],
     width: u32,
     f: impl Fn(Option<bool>, Option<bool>) -> Option<Bit>,
-) -> Option<Vec<Part>> {
-    let constant = |part: &[Part]| {
-        let part = part.first()?;
-        (part.source == Source::Constant).then_some(part.from == 1)
-    };
-    let mut out = Vec::new();
-    for i in 0..width {
-        let (x, y) = (slice(a, i, 1), slice(b, i, 1));
-        let bit = match f(constant(&x), constant(&y)) {
+) -> Option<Pattern> {
+    let (mut out, mut at) = (Pattern::new(), 0);
+    while at < width {
+        let (x, y) = (run(a, at)?, run(b, at)?);
+        let len = x.len.min(y.len).min(width - at);
+        let (x, y) = (x.slice(0, len), y.slice(0, len));
+        let constant = |part: Part| (part.source == Source::Constant).then_some(part.from & 1 == 1);
+        let bit = match f(constant(x), constant(y)) {
             Some(bit) => bit,
-            // The same bit twice: `and` and `or` give it back.
+            // The same bits twice: `and` and `or` give them back.
             None if x == y => Bit::First,
             None => return None,
         };
         match bit {
-            Bit::Constant(bit) => push(&mut out, Part::constant(bit.into(), 1)),
-            Bit::First => push(&mut out, x[0]),
-            Bit::Second => push(&mut out, y[0]),
+            Bit::Constant(bit) => push(&mut out, Part::constant(if bit { u64::MAX } else { 0 }, len)),
+            Bit::First => push(&mut out, x),
+            Bit::Second => push(&mut out, y),
         }
+        at += len;
     }
     Some(out)
+}
+
+/// Returns the longest part of a pattern from a bit on that is of one source; if that is constant, of equal bits.
+fn run(parts: &[Part], at: u32) -> Option<Part> {
+    let mut first = 0;
+    let part = parts.iter().find(|part| {
+        first += part.len;
+        at < first
+    })?;
+    let rest = part.slice(part.len - (first - at), first - at);
+    if rest.source != Source::Constant {
+        return Some(rest);
+    }
+    let equal = if rest.from & 1 == 1 { rest.from.trailing_ones() } else { rest.from.trailing_zeros() };
+    Some(rest.slice(0, equal.min(rest.len)))
 }
 
 /// A bit of the result of [`bitwise`].
@@ -157,11 +177,11 @@ pub(super) enum Bit {
 }
 
 /// Returns the sign bit that a pattern ends with copies of, and the pattern without those: what was extended.
-pub(super) fn core(parts: &[Part]) -> (Vec<Part>, bool) {
-    let Some(last) = parts.last() else { return (Vec::new(), false) };
+pub(super) fn core(parts: &[Part]) -> (Pattern, bool) {
+    let Some(last) = parts.last() else { return (Pattern::new(), false) };
     if last.source == Source::Constant {
         let zeros = last.len.min(last.from.leading_zeros() - (64 - last.len));
-        let mut core = parts[..parts.len() - 1].to_vec();
+        let mut core = Pattern::from_slice(&parts[..parts.len() - 1]);
         push(&mut core, last.slice(0, last.len - zeros));
         return (core, zeros == 0);
     }
@@ -173,25 +193,27 @@ pub(super) fn core(parts: &[Part]) -> (Vec<Part>, bool) {
     {
         rest = &rest[..rest.len() - 1];
     }
-    (rest.to_vec(), true)
+    (Pattern::from_slice(rest), true)
 }
 
 impl Symbols {
     /// Returns the parts of a value.
-    pub(super) fn parts(&mut self, value: Value, width: u32) -> Vec<Part> {
-        let Some(term) = value.term else { return vec![Part::constant(value.bits, width)] };
+    pub(super) fn parts(&mut self, value: Value, width: u32) -> Pattern {
+        let Some(term) = value.term else { return smallvec![Part::constant(value.bits, width)] };
         if let Some((buffer, from)) = term.as_input() {
-            return vec![Part { source: Source::Input(buffer), from, len: term.width() }];
+            return smallvec![Part { source: Source::Input(buffer), from, len: term.width() }];
         }
         if term.sort() == Sort::Bits {
             let parts = self.parts.get(&term.fingerprint());
-            return parts.map(|parts| parts.to_vec()).unwrap_or_else(|| unreachable!("a term of parts has parts"));
+            return parts
+                .map(|parts| Pattern::from_slice(parts))
+                .unwrap_or_else(|| unreachable!("a term of parts has parts"));
         }
         // Narrower and wider results of one polynomial have their low bits in common.
         let width = if term.sort() == Sort::Ring { 0 } else { u64::from(term.width()) };
         let atom = self.symbol("atom", &[term.sort() as u64, width, term.fingerprint()]).bits();
         self.atoms.insert(atom, term);
-        vec![Part { source: Source::Atom(atom), from: 0, len: term.width() }]
+        smallvec![Part { source: Source::Atom(atom), from: 0, len: term.width() }]
     }
 
     /// Returns the taint of some bits of a byte that was read.
@@ -202,7 +224,7 @@ impl Symbols {
     }
 
     /// Returns the value of a pattern as a taint.
-    pub(super) fn of_parts(&mut self, parts: Vec<Part>) -> Taint {
+    pub(super) fn of_parts(&mut self, parts: Pattern) -> Taint {
         let width: u32 = parts.iter().map(|part| part.len).sum();
         match *parts.as_slice() {
             [Part { source: Source::Constant, .. }] => return Taint::Exact,
@@ -227,13 +249,13 @@ impl Symbols {
         // A word of two rounded halves is a function of theirs, of which nothing else is known.
         let degree = if function { Degree::FUNCTION } else { Degree::SYMBOL };
         self.applied.insert(fingerprint.bits());
-        self.parts.insert(fingerprint.bits(), parts.into());
+        self.parts.entry(fingerprint.bits()).or_insert_with(|| parts.as_slice().into());
         Taint::Term(Term::new(Sort::Bits, width, fingerprint.bits(), degree))
     }
 
     /// Returns the hash of a pattern.
     pub(super) fn hash(&self, tag: &str, parts: &[Part]) -> Fp {
-        let words: Vec<u64> = parts
+        let words: SmallVec<[u64; 12]> = parts
             .iter()
             .flat_map(|part| {
                 let (kind, number) = match part.source {

@@ -10,10 +10,10 @@ use super::term::{Degree, Sort, Term};
 use super::{Number, Symbols};
 use coop_ir::{Id, Module};
 
-/// What a symbolic run left: the buffers and the terms of what was stored.
+/// The result of a symbolic run: the buffers and the terms of what was stored.
 #[derive(Debug)]
 pub struct Fingerprints {
-    symbols: Box<Symbols>,
+    pub(super) symbols: Box<Symbols>,
     /// The buffers after the run on the concrete data.
     pub memory: Vec<Memory>,
     /// The blocks that were executed.
@@ -48,7 +48,7 @@ pub struct Mismatch {
     pub certain: bool,
 }
 
-/// What of a buffer is compared.
+/// The part of a buffer that is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elements {
     /// The size of an element in bytes.
@@ -79,7 +79,7 @@ pub struct Agreement {
     pub decisions: usize,
     /// True if no two symbols are made of the same bits of a buffer.
     pub independent: bool,
-    /// What a value decides in the second run that decides nothing in the first.
+    /// A decision of the second run that the first does not make.
     pub new_decision: Option<String>,
 }
 
@@ -150,7 +150,7 @@ impl Fingerprints {
     }
 
     /// Returns the taint and bits of some bytes.
-    fn element(&mut self, buffer: usize, at: usize, bytes: usize) -> (Taint, u64) {
+    pub(super) fn element(&mut self, buffer: usize, at: usize, bytes: usize) -> (Taint, u64) {
         let memory = &self.memory[buffer].bytes;
         let bits = memory.get(at..at + bytes).map_or(0, number);
         (self.symbols.read(Location::Buffer(buffer, at), 0, 0, bytes, bits), bits)

@@ -266,8 +266,8 @@ impl Symbols {
 
     /// Returns components of `to` bits made of components of `from` bits, from a bit on.
     pub(super) fn regrouped(&mut self, v: &[Value], from: u32, to: u32, skip: u32, n: usize) -> Vec<Taint> {
-        let all: Vec<Vec<bits::Part>> = v.iter().map(|v| self.parts(*v, from)).collect();
-        let whole = bits::joined(all.iter().map(Vec::as_slice));
+        let all: Vec<bits::Pattern> = v.iter().map(|v| self.parts(*v, from)).collect();
+        let whole = bits::joined(all.iter().map(|parts| parts.as_slice()));
         let width = from * v.len() as u32;
         let mut out = Vec::with_capacity(n);
         for i in 0..n as u32 {

@@ -6,10 +6,21 @@
 //! The modulus is not 2^61 - 1: there 2^61 is 1, and a factor of 2^61 would go unseen. Here no power of two that a float
 //! or a product of floats can have is 1; a test looks.
 
+use std::sync::LazyLock;
+
 use super::super::num::parts;
 
 /// The modulus, 2^64 - 59.
 const MODULUS: u64 = u64::MAX - 58;
+
+/// The least exponent of an f64, whose significand is an integer.
+const LEAST: i32 = -1074;
+
+/// The powers of two from [`LEAST`] on.
+static POWERS: LazyLock<Vec<Fp>> = LazyLock::new(|| {
+    let first = Fp::power_of_two(LEAST);
+    std::iter::successors(Some(first), |power| Some(power.plus(*power))).take(2100).collect()
+});
 
 /// An element of the field.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -46,7 +57,11 @@ impl Fp {
             return None;
         }
         let (mantissa, exponent) = parts(v);
-        let size = Fp::new(mantissa).times(Fp::power_of_two(exponent));
+        if mantissa == 0 {
+            return Some(Fp::ZERO);
+        }
+        let power = usize::try_from(exponent - LEAST).ok().and_then(|at| POWERS.get(at).copied());
+        let size = Fp::new(mantissa).times(power.unwrap_or_else(|| Fp::power_of_two(exponent)));
         Some(if v < 0.0 { size.negated() } else { size })
     }
 

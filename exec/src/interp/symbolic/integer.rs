@@ -1,6 +1,6 @@
 //! Integers that depend on data: polynomials with integer coefficients.
 //!
-//! What a chain of additions, subtractions and multiplications modulo 2^w gives are the low w bits of a polynomial's
+//! The results of additions, subtractions and multiplications modulo 2^w are the low w bits of a polynomial's
 //! value, whether or not steps wrap: the map from the integers to those modulo 2^w keeps sums and products. So equal
 //! polynomials mean equal results, and polynomials are compared by their values in the field. The converse does not hold
 //! (2^w * x is 0 modulo 2^w and no zero polynomial); such an equality is not proved.
@@ -13,7 +13,7 @@ use coop_ir::Op;
 use super::super::code::Conv;
 use super::super::num::{Num, mask, signed};
 use super::super::taint::Taint;
-use super::bits::{self, Bit, Part, Source};
+use super::bits::{self, Bit, Part, Pattern, Source};
 use super::field::Fp;
 use super::term::{Degree, Sort, Term};
 use super::{Number, Symbols, Value};
@@ -27,14 +27,14 @@ impl Symbols {
         // Of an extended pattern both readings agree with the way of extension, but for the unsigned reading of copies of
         // the sign.
         let (core, as_signed) = match (kept < width, core_signed) {
-            (false, _) => (parts.to_vec(), read_signed),
-            (true, true) if !read_signed => (parts.to_vec(), false),
+            (false, _) => (Pattern::from_slice(parts), read_signed),
+            (true, true) if !read_signed => (Pattern::from_slice(parts), false),
             (true, core_signed) => (core, core_signed),
         };
         let name = self.hash("integer pattern", &core).bits();
         let symbol = self.symbol("integer", &[name, u64::from(as_signed)]);
         let function = core.iter().any(|part| matches!(part.source, Source::Atom(_)));
-        self.integers.insert(symbol.bits(), (core.into(), as_signed));
+        self.integers.entry(symbol.bits()).or_insert_with(|| (core.as_slice().into(), as_signed));
         (symbol, if function { Degree::FUNCTION } else { Degree::SYMBOL })
     }
 
@@ -197,9 +197,10 @@ impl Symbols {
 
 /// Returns true if a bit of the second pattern is not 0 where one of the first is not.
 fn overlap(a: &[Part], b: &[Part], width: u32) -> bool {
-    let zero = |parts: &[Part], i: u32| {
-        let bit = bits::slice(parts, i, 1);
-        bit.first().is_some_and(|bit| bit.source == Source::Constant && bit.from == 0)
+    let both = |x: Option<bool>, y: Option<bool>| match (x, y) {
+        (Some(false), _) | (_, Some(false)) => Some(Bit::Constant(false)),
+        _ => Some(Bit::Constant(true)),
     };
-    (0..width).any(|i| !zero(a, i) && !zero(b, i))
+    let zero = [Part { source: Source::Constant, from: 0, len: width }];
+    bits::bitwise(a, b, width, both).is_none_or(|bits| bits.as_slice() != zero)
 }

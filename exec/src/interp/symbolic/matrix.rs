@@ -11,7 +11,7 @@ use super::field::Fp;
 use super::term::Degree;
 use super::{Arithmetic, Number, Symbols, Value};
 
-/// What a multiplication of matrices multiplies and how.
+/// A multiplication of matrices.
 pub(in crate::interp) struct Multiplication<'a> {
     /// The elements of A, B and C by rows, and their taints (empty: all are exact).
     pub values: &'a [Vec<u64>; 3],

@@ -6,7 +6,7 @@
 
 use super::super::location::Location;
 use super::super::taint::Taint;
-use super::bits::{self, Part};
+use super::bits;
 use super::term::Term;
 use super::{Symbols, Value};
 
@@ -89,7 +89,7 @@ impl Symbols {
             return Taint::UNKNOWN;
         }
         let cells = cells.to_vec();
-        let mut parts: Vec<Vec<Part>> = Vec::with_capacity(bytes);
+        let mut parts: Vec<bits::Pattern> = Vec::with_capacity(bytes);
         for i in 0..bytes {
             let byte = Value { bits: bits >> (8 * i) & 0xff, term: None };
             parts.push(match (cells.get(i).copied().unwrap_or(Cell::Kept), input) {
@@ -104,7 +104,7 @@ impl Symbols {
                 _ => self.parts(byte, 8),
             });
         }
-        let whole = bits::joined(parts.iter().map(Vec::as_slice));
+        let whole = bits::joined(parts.iter().map(|parts| parts.as_slice()));
         self.of_parts(whole)
     }
 

@@ -13,6 +13,7 @@
 mod arithmetic;
 mod bits;
 mod compare;
+mod explain;
 mod extended;
 mod field;
 mod integer;
@@ -37,7 +38,7 @@ pub(super) use matrix::Multiplication;
 use memory::Cells;
 use term::{Degree, Key, Sort, Term};
 
-/// What float arithmetic means in a proof.
+/// The meaning of float arithmetic in a proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Arithmetic {
     /// That of the real numbers: nothing rounds.

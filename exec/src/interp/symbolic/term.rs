@@ -8,7 +8,7 @@
 use super::super::num::Num;
 use super::field::Fp;
 
-/// What the fingerprint of a term is.
+/// The kind of a fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(in crate::interp) enum Sort {
     /// The value of the number of a float format, in the field.
@@ -119,7 +119,7 @@ pub(in crate::interp) struct Term {
     sort: Sort,
 }
 
-/// What two terms have in common if they stand for the same bits.
+/// The identity of a term: equal for terms that stand for the same bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(in crate::interp) struct Key {
     pub fingerprint: u64,
