@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use coop_device::{Api, Feature, Limits, Origin, Profile};
+use coop_device::{Api, Feature, Limits, Profile};
 use serde::{Deserialize, Serialize};
 
 use crate::compile::Tally;
-use crate::profiles::name_of;
+use crate::profiles::{is_of_driver, name_of};
 
 /// The file of the result, in the repository.
 pub const COMPILED: &str = "testdata/devices/compiled.json";
@@ -78,13 +78,14 @@ pub fn page(compiled: &Compiled, drivers: &str) -> String {
             profile.limits;
         let sizes = if min == max { min.to_string() } else { format!("{min} to {max}") };
         let info = profile.driver_info.trim();
+        let origin = if is_of_driver(profile) { "driver".to_owned() } else { profile.origin.to_string() };
         let _ = writeln!(
             text,
             "| {} | {} | {} {info} | {} | {sizes} | {} KiB | {} | {} |",
             profile.name,
             profile.device.trim(),
             profile.driver,
-            profile.origin,
+            origin,
             shared / 1024,
             numbers(profile),
             matrices(profile)
@@ -180,7 +181,7 @@ fn compiled_part(compiled: &Compiled, profiles: &[Profile]) -> String {
     }
     let without: Vec<&str> = profiles
         .iter()
-        .filter(|p| p.origin != Origin::Driver || compiled.tally.devices().all(|gpu| name_of(gpu) != p.name))
+        .filter(|p| !is_of_driver(p) || compiled.tally.devices().all(|gpu| name_of(gpu) != p.name))
         .map(|p| p.name.as_str())
         .collect();
     let _ = writeln!(text, "\nNot in this run: {}.", without.join(", "));

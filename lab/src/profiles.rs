@@ -22,11 +22,16 @@ pub fn file_of(name: &str) -> PathBuf {
     repository().join("device/profiles").join(format!("{name}.json"))
 }
 
+/// Returns true if a driver wrote a built-in profile without its GPU, which its source says.
+pub fn is_of_driver(profile: &Profile) -> bool {
+    profile.source.contains("for a GPU that is not there")
+}
+
 /// Returns the profile of a GPU as it is built in, from what its driver says on a day.
 pub fn from_driver(gpu: &str, said: &Profile, day: &str) -> Profile {
     let mut profile = said.clone();
     profile.name = name_of(gpu).to_owned();
-    profile.origin = Origin::Driver;
+    profile.origin = Origin::Measured;
     profile.source = format!(
         "{} on {day}, for a GPU that is not there (scripts/drivers.sh run --gpu {gpu}): features, limits and lists are the \
          driver's own. Nothing was executed.",
