@@ -40,6 +40,13 @@ impl Machine<'_> {
 
     fn one_group(&mut self, g: &Group, start: usize, size: usize, active: &[usize]) -> bool {
         let first = active[0];
+        // An invocation id or a cluster size chooses among the values.
+        if g.arg != NO_ROW && self.regs.any_taint(g.arg..g.arg + 1) {
+            if active.iter().any(|l| self.regs.taint(g.arg, *l).is_inexact()) {
+                self.depends("an operand of a group operation");
+            }
+            active.iter().for_each(|l| self.decided_by(g.arg, *l, "an operand of a group operation"));
+        }
         let taint = self.all_taints(g, active);
         let all = |this: &mut Self, v: u64, p: Taint| {
             for l in active {
