@@ -9,6 +9,7 @@ mod feature;
 mod read;
 mod require;
 mod scalar;
+#[cfg(any(feature = "vulkan", test))]
 mod slow;
 pub mod subgroup;
 #[cfg(feature = "vulkan")]

@@ -15,13 +15,14 @@
 //! 6. A function without blocks has an empty graph.
 //!
 //! The graph, reverse post-order and dominators are made at once. What fewer callers need is made from it on demand:
-//! [`PostDoms`], [`ControlDeps`], [`Frontiers`], [`Loops`], [`Constructs`], [`Order`]. Nothing recurses.
+//! [`PostDoms`], [`ControlDeps`], [`Frontiers`], [`Loops`], [`Constructs`], and `Order` (a feature). Nothing recurses.
 
 mod decided;
 mod dom;
 mod graph;
 mod loops;
 mod merge;
+#[cfg(feature = "execution")]
 mod order;
 mod post;
 
@@ -30,6 +31,7 @@ pub use dom::{DomTree, Frontiers};
 pub use graph::Graph;
 pub use loops::{Loop, Loops};
 pub use merge::{Construct, ConstructKind, Constructs, Merge};
+#[cfg(feature = "execution")]
 pub use order::{NodeKind, Order};
 pub use post::{ControlDeps, PostDoms};
 
