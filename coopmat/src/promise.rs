@@ -42,8 +42,12 @@ fn reserved(all: u32) -> u32 {
     (all / 4).max((LINES * MAX_DIMENSION).min(all / 2))
 }
 
-/// Returns the promise for a device.
+/// Returns the promise for a device. Modules with matrices declare the Vulkan memory model, and no lowering replaces that: a device
+/// without it is promised nothing.
 pub(crate) fn of(profile: &Profile) -> Promise {
+    if !profile.has(F::VulkanMemoryModel) {
+        return Promise::default();
+    }
     let limits = &profile.limits;
     // With the device's own size first, engines that compute with their first choice alone are right on small subgroups too.
     let sizes: &[[u32; 3]] =

@@ -3,7 +3,7 @@
 //! The [generator] makes modules from entropy and breaks their rules; [campaigns](campaign) run them in every way there
 //! is and compare the results; [`uniformity`] compares the analysis with the interpreter; [`record`] keeps the results
 //! of devices; [`compile`] tries the compilers of drivers with the modules of the [`corpus`], and [`profiles`] keeps what
-//! these drivers say of their devices; [`proofs`] proves lowerings, and refutes those with [planted](planted) errors;
+//! these drivers say of their devices; [`proofs`] proves lowerings, and refutes those with [`planted`] errors;
 //! [`figures`] lists kernels to measure; [`fuzz`] has the bodies of the fuzzers.
 
 pub mod campaign;

@@ -1,4 +1,4 @@
-//! What is known of the value under the cursor: its type, and which invocations agree on it; and where a finding comes from.
+//! Facts about the value under the cursor: its type, and which invocations agree on it; and the places that a finding comes from.
 
 use super::checked::{Checked, Module};
 use super::lines;
@@ -69,7 +69,7 @@ impl Module {
     fn named(&self, name: &str) -> Vec<Id> {
         let m = &self.loaded.module;
         let names = m.globals_with(Op::Name).map(|r| m.inst(r));
-        names.filter(|i| i.string(1).is_some_and(|(text, _)| text == name)).filter_map(|i| i.id(0)).collect()
+        names.filter(|i| i.string(1).is_some_and(|(text, _)| text == name)).filter_map(|i| i.note_target()).collect()
     }
 
     /// Returns the id that a word of assembly stands for: the result of the line that defines it.
@@ -90,8 +90,8 @@ impl Module {
         let value = |r: InstRef| {
             let i = m.inst(r);
             match i.op {
-                Op::Load => i.result.filter(|_| is_of(i.id(0))),
-                Op::Store => i.id(1).filter(|_| is_of(i.id(0))),
+                Op::Load => i.result.filter(|_| is_of(i.accessed())),
+                Op::Store => i.stored().filter(|_| is_of(i.accessed())),
                 _ => i.result.filter(|id| ids.contains(id)),
             }
         };
