@@ -215,6 +215,11 @@ fn what_an_editor_sends_does_not_end_the_server() {
     assert!(found[0]["message"].as_str().is_some_and(|m| m.starts_with("GLSL, not a SPIR-V module")), "{found:?}");
     assert_eq!(editor.ask("textDocument/hover", at("file:///nowhere/x.spvasm", 1 << 31, u32::MAX)), Ok(Value::Null));
     assert_eq!(editor.end(), Some(0));
+    // No editor.
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_coopcheck")).arg("lsp").stdin(Stdio::null()).output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("no request of an editor"), "{said}");
     // An editor that is gone.
     let mut editor = Editor::new();
     editor.to = None;

@@ -1,4 +1,4 @@
-//! Limits the memory of coopcheck to 20 times the size of the file, and 15 MB more than the program takes without one (4 MB, or 11 MB
+//! Limits the memory of coopcheck to 20 times the size of the file, and 10 MB more than the program takes without one (4 MB, or 11 MB
 //! unoptimized), whatever the file holds.
 #![cfg(unix)]
 // The figures belong to what the test says about itself.
@@ -64,7 +64,7 @@ fn in_proportion_to_the_file() {
     let done = Command::new(env!("CARGO_BIN_EXE_coopcheck")).arg("--version").stdout(Stdio::null()).status();
     assert!(done.expect("it starts").success());
     let own = peak();
-    assert!(own < 15 * MB, "the program alone takes {own} bytes, or something large ran before");
+    assert!(own < 13 * MB, "the program alone takes {own} bytes, or something large ran before");
     let failures: Vec<String> = runs.iter().filter_map(|r| check(r, own).err()).collect();
     let _ = std::fs::remove_dir_all(&folder);
     assert!(failures.is_empty(), "{}", failures.join("\n"));
@@ -72,7 +72,7 @@ fn in_proportion_to_the_file() {
 
 fn check(run: &Run, own: u64) -> Result<(), String> {
     let size = size(&run.file);
-    let limit = 20 * size + 15 * MB + own;
+    let limit = 20 * size + 10 * MB + own;
     let start = Instant::now();
     let out = Command::new(env!("CARGO_BIN_EXE_coopcheck")).arg(&run.file).stdout(Stdio::null()).output();
     let out = out.expect("it starts");

@@ -61,7 +61,9 @@ pub(super) fn serve(cli: &Cli) -> Status {
 }
 
 fn run(cli: &Cli, connection: &Connection) -> Result<(), String> {
-    let (id, _) = connection.initialize_start().map_err(|error| error.to_string())?;
+    let no_editor =
+        |_| "standard input has no request of an editor, which is what starts the server (docs/editors.md)".to_owned();
+    let (id, _) = connection.initialize_start().map_err(no_editor)?;
     let capabilities = ServerCapabilities {
         text_document_sync: Some(TextDocumentSyncKind::FULL.into()),
         hover_provider: Some(HoverProviderCapability::Simple(true)),
