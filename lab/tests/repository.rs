@@ -235,13 +235,15 @@ fn builds(package: &str, features: &[&str], most_crates: usize, most_lines: usiz
     let tables = sum(["ir/src/grammar", "ir/src/spv"].map(|f| lines(&root().join(f))).to_vec());
     let tables = [tables[0] - questions[0], tables[1] - questions[1]];
     let all = sum(folders.map(|f| lines(&f)).collect());
-    // What is behind features of coop-ir that nobody here asks for.
+    // What is behind features of coop-ir and coop-passes that nobody here asks for.
     let ir = text.lines().find(|l| l.starts_with("coop-ir ")).unwrap_or_default();
     let asks = |feature: &str| ir.split([' ', ',']).any(|word| word == feature);
     let source = lines_of(&root().join("ir/src/source.rs"));
     let assembly = if asks("text") { [0; 2] } else { sum(vec![lines(&root().join("ir/src/text")), source]) };
     let order = if asks("execution") { [0; 2] } else { lines_of(&root().join("ir/src/cfg/order.rs")) };
-    let [lines, code] = [0, 1].map(|at| all[at] - tables[at] - assembly[at] - order[at]);
+    let passes = text.lines().find(|l| l.starts_with("coop-passes ")).unwrap_or_default();
+    let shaders = if passes.contains("kernels") { [0; 2] } else { lines(&root().join("passes/src/vulkan")) };
+    let [lines, code] = [0, 1].map(|at| all[at] - tables[at] - assembly[at] - order[at] - shaders[at]);
     eprintln!(
         "{package}: an engine builds {} crates and {code} lines of ours ({lines} with comments and tests), and {} of tables",
         crates.len(),

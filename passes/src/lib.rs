@@ -22,6 +22,7 @@ mod layout;
 mod lengths;
 mod local_cse;
 mod matrix;
+mod one_return;
 mod pipeline;
 mod private;
 mod refusals;
@@ -33,6 +34,7 @@ mod tensor;
 mod to_scalar;
 mod to_tiles;
 mod visibility;
+#[cfg(feature = "kernels")]
 mod vulkan;
 mod workgroup;
 

@@ -2,10 +2,12 @@
 
 use crate::decorations::Bindings;
 use crate::subgroups::Subgroups;
+#[cfg(feature = "kernels")]
+use crate::vulkan;
 use crate::{
     Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
     decorations, device, dialect, emulate, entry, fold, inline, input_blocks, kernel, private, specialize, subgroups,
-    tensor, to_scalar, to_tiles, visibility, vulkan,
+    tensor, to_scalar, to_tiles, visibility,
 };
 use coop_device::Feature;
 use coop_ir::grammar::implied_capabilities;
@@ -125,6 +127,7 @@ pub static PASSES: &[Pass] = &[
         removes: None,
         run: private::run,
     },
+    #[cfg(feature = "kernels")]
     Pass {
         name: "vulkan",
         summary: "turn OpenCL kernels into Vulkan compute shaders, if requested",
@@ -259,7 +262,10 @@ fn lower_watched(module: &Module, options: &Options<'_>, after: After<'_>) -> Re
         let remedy = "compile again with a compiler that emits OpTypeCooperativeMatrixKHR (oneAPI 2025 or later)";
         return Err(Refusal::new("refused-dialect", Some(r), why, remedy).into());
     }
+    #[cfg(feature = "kernels")]
     let to_shaders = options.vulkan().is_some() && vulkan::has_kernels(module);
+    #[cfg(not(feature = "kernels"))]
+    let to_shaders = false;
     let without_matrices = !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op));
     let lacks = |p: &coop_device::Profile| !p.has(Feature::ShaderBFloat16Type);
     if !to_shaders && without_matrices && bfloat16::occurs(module) && options.profile.is_some_and(lacks) {

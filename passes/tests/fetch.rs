@@ -1,4 +1,5 @@
-//! Factors are fetched ahead of their products, unless their memory is volatile, and decoded along their blocks.
+//! Factors are fetched ahead of their products, unless their memory is volatile, and decoded along their blocks; what is added to
+//! sums in the same loop is fetched ahead too.
 
 use coop_device::Profile;
 use coop_ir::{Id, Module, Op, text};
@@ -6,6 +7,12 @@ use coop_passes::{Options, Target, lower};
 
 /// A loop that multiplies matrices of 32x32, loaded with these memory operands.
 fn product(operands: &str) -> Module {
+    product_and(operands, "")
+}
+
+/// The same, with instructions in the loop that make `%added` of the sum. `%at` is the loop's number, whose tensor they may load.
+fn product_and(operands: &str, adds: &str) -> Module {
+    let added = if adds.is_empty() { "%sum" } else { "%added" };
     let source = format!(
         "; Version: 1.6
          OpCapability Shader
@@ -47,6 +54,8 @@ fn product(operands: &str) -> Module {
          %a = OpTypeCooperativeMatrixKHR %half %n2 %n32 %n32 %n0
          %b = OpTypeCooperativeMatrixKHR %half %n2 %n32 %n32 %n1
          %c = OpTypeCooperativeMatrixKHR %float %n2 %n32 %n32 %n2
+         %h = OpTypeCooperativeMatrixKHR %half %n2 %n32 %n32 %n2
+         %h_zero = OpConstantComposite %h %zero_half
          %a_zero = OpConstantComposite %a %zero_half
          %b_zero = OpConstantComposite %b %zero_half
          %c_zero = OpConstantComposite %c %zero
@@ -69,17 +78,20 @@ fn product(operands: &str) -> Module {
          %l1 = OpTensorLayoutSetDimensionNV %layout %l0 %n256 %n256
          OpBranch %header
          %header = OpLabel
-         %k = OpPhi %uint %n0 %entry %next %body
-         %sum = OpPhi %c %c_zero %entry %more %body
+         %k = OpPhi %uint %n0 %entry %next %latch
+         %sum = OpPhi %c %c_zero %entry %more %latch
          %goes_on = OpULessThan %bool %k %n256
-         OpLoopMerge %end %body None
+         OpLoopMerge %end %latch None
          OpBranchConditional %goes_on %body %end
          %body = OpLabel
          %l2 = OpTensorLayoutSliceNV %layout %l1 %n0 %n32 %k %n32
          %l3 = OpTensorLayoutSliceNV %layout %l1 %k %n32 %n0 %n32
+         {adds}
          %x = OpCooperativeMatrixLoadTensorNV %a %from %a_zero %l2 {operands} None
          %y = OpCooperativeMatrixLoadTensorNV %b %from %b_zero %l3 {operands} None
-         %more = OpCooperativeMatrixMulAddKHR %c %x %y %sum
+         %more = OpCooperativeMatrixMulAddKHR %c %x %y {added}
+         OpBranch %latch
+         %latch = OpLabel
          %next = OpIAdd %uint %k %n32
          OpBranch %header
          %end = OpLabel
@@ -90,21 +102,68 @@ fn product(operands: &str) -> Module {
     text::parse(&source).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Returns the number of functions that fetch.
-fn fetches(operands: &str) -> usize {
+/// Returns the number of functions of the lowered module whose names begin so.
+fn functions(module: &Module, prefix: &str) -> usize {
     let profile = Profile::builtin("nvidia-h100").expect("built in");
     let mut options = Options::new(Target::Khr);
     (options.profile, options.subgroup_size, options.verify_each) = (Some(&profile), Some(32), true);
-    let lowered = lower(&product(operands), &options).unwrap_or_else(|e| panic!("{e}"));
+    let lowered = lower(module, &options).unwrap_or_else(|e| panic!("{e}"));
     let module = &lowered.module;
     let names = module.globals_with(Op::Name).filter_map(|r| Some(module.inst(r).string(1)?.0));
-    names.filter(|name| name.starts_with("coop_fetch_")).count()
+    names.filter(|name| name.starts_with(prefix)).count()
+}
+
+/// Returns the number of functions that fetch.
+fn fetches(operands: &str) -> usize {
+    functions(&product(operands), "coop_fetch_")
 }
 
 #[test]
 fn factors_are_fetched_ahead_unless_memory_is_volatile() {
     assert_eq!(fetches("None"), 2);
     assert_eq!(fetches("Volatile"), 0);
+}
+
+/// Memory that may be loaded an iteration early is tested first: it may be beyond the binding.
+#[test]
+fn what_is_added_to_sums_is_fetched_ahead() {
+    let add = |operands: &str, row: &str| {
+        format!(
+            "%l4 = OpTensorLayoutSliceNV %layout %l1 {row} %n32 %k %n32
+             %bias = OpCooperativeMatrixLoadTensorNV %h %from %h_zero %l4 {operands} None
+             %wide = OpFConvert %c %bias
+             %added = OpFAdd %c %sum %wide"
+        )
+    };
+    let tested = |adds: &str| functions(&product_and("None", adds), "coop_may_fetch_");
+    assert_eq!(tested(""), 0);
+    assert_eq!(tested(&add("None", "%n0")), 1);
+    // The row is one of two that a branch chooses between.
+    let chosen = format!(
+        "OpSelectionMerge %join None
+         OpBranchConditional %goes_on %then %join
+         %then = OpLabel
+         %far = OpIAdd %uint %k %n32
+         OpBranch %join
+         %join = OpLabel
+         %row = OpPhi %uint %n0 %body %far %then
+         {}",
+        add("None", "%row")
+    );
+    assert_eq!(tested(&chosen), 1);
+    assert_eq!(tested(&add("Volatile", "%n0")), 0);
+    // The next iteration reads what this one writes.
+    let stored = format!("OpCooperativeMatrixStoreKHR %to %sum %n0 %n32\n{}", add("None", "%n0"));
+    assert_eq!(tested(&stored), 0);
+    // Where the memory is, only the iteration itself knows.
+    let found = format!(
+        "%place = OpAccessChain %to_float %out %n0 %k
+         %number = OpLoad %float %place
+         %known = OpConvertFToU %uint %number
+         {}",
+        add("None", "%known")
+    );
+    assert_eq!(tested(&found), 0);
 }
 
 #[test]

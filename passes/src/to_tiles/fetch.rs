@@ -9,10 +9,9 @@ use super::Tiles;
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
-use crate::matrix::arena::words_of;
+use crate::matrix::arena::{QUAD, Zone, words_of};
 use crate::tensor::{Access, Share, Visit};
 use coop_ir::builder::{FunctionBuilder, Index};
-use coop_ir::spv::BuiltIn;
 use coop_ir::{Id, Op, Operand};
 
 /// Units that an invocation fetches of a factor, at most.
@@ -28,6 +27,8 @@ pub(super) struct Fetch {
     pub(super) layout: Layout,
     /// Quads of each invocation.
     pub(super) units: u32,
+    /// True if each subgroup fills a staging buffer of its own, with its tiles.
+    pub(super) of_subgroup: bool,
 }
 
 impl Fetch {
@@ -55,7 +56,25 @@ impl Tiles<'_, '_> {
         let quads = !access.is_volatile() && !access.clips && layout.unit_words() == 4;
         let most = if access.decodes() { DECODED } else { MOST };
         let fits = quads && units.is_multiple_of(invocations) && units / invocations <= most;
-        fits.then(|| Fetch { access: access.clone(), layout, units: units / invocations })
+        fits.then(|| Fetch { access: access.clone(), layout, units: units / invocations, of_subgroup: false })
+    }
+
+    /// The share of a subgroup's tiles that each of its invocations fetches. `None` if they do not have equal shares of a few
+    /// quads, or if all tiles take more than half of the shared memory that is left.
+    pub(super) fn subgroup_share(&self, access: &Access, mat: Mat) -> Option<Fetch> {
+        let extents = (mat.rows() * mat.tile_rows, mat.cols() * mat.tile_cols);
+        let layout = Layout::new(mat.elem, extents, (mat.tile_rows, mat.tile_cols), access.runs_down, 1);
+        let (units, size) = (layout.units(), self.analysis.size);
+        let quads = !access.is_volatile() && !access.clips && !access.decodes() && layout.unit_words() == 4;
+        let fits = layout.quads().saturating_mul(2 * QUAD) <= self.arena.room(Zone::Subgroup);
+        let all = mat.covered() == (mat.shape.rows, mat.shape.cols);
+        let equal = units.is_multiple_of(size) && units / size <= MOST;
+        (quads && fits && all && equal).then(|| Fetch {
+            access: access.clone(),
+            layout,
+            units: units / size,
+            of_subgroup: true,
+        })
     }
 
     /// Fetches an invocation's share of a staging buffer that is filled from a row and a column of the matrix on. `None` if the
@@ -107,7 +126,7 @@ impl Tiles<'_, '_> {
     fn share_function(
         &mut self,
         b: &mut FunctionBuilder<'_>,
-        Fetch { access, layout, .. }: &Fetch,
+        Fetch { access, layout, of_subgroup, .. }: &Fetch,
         (label, ty): (&str, Id),
         body: &mut dyn FnMut(&mut FunctionBuilder<'_>, &mut Visit, &mut Share<'_>) -> Id,
     ) -> Id {
@@ -117,7 +136,7 @@ impl Tiles<'_, '_> {
         types.extend([word; 2]);
         let mut extra = access.key();
         extra.extend([u32::from(layout.down), layout.lines, layout.length, layout.pitch].map(Operand::Word));
-        extra.push(ty.into());
+        extra.extend([ty.into(), Operand::Word(u32::from(*of_subgroup))]);
         let key =
             Key { op: Op::CooperativeMatrixLoadTensorNV, staging_buffers: Vec::new(), types: types.clone(), extra };
         if let Some(function) = self.functions.get(&key) {
@@ -126,8 +145,7 @@ impl Tiles<'_, '_> {
         let mut f = FunctionBuilder::new(b.module, b.globals, label, ty, &types);
         let mut visit = access.begin(&mut f, 0);
         let (row0, col0) = (Index::Value(f.param(first)), Index::Value(f.param(first + 1)));
-        let lane = self.builtins.load(&mut f, BuiltIn::LocalInvocationIndex);
-        let step = self.analysis.invocations.unwrap_or(1);
+        let (lane, step) = self.sharers(&mut f, !of_subgroup);
         let places = layout.unit_positions(&mut f, Index::Const(0), (lane, step), MOST).unwrap_or_default();
         let row_col = |f: &mut FunctionBuilder<'_>, line: Index, at: Index| {
             let (row, col) = layout.row_col(line, at);
@@ -148,9 +166,7 @@ impl Tiles<'_, '_> {
 
     /// Puts an invocation's share into a staging buffer.
     pub(super) fn put_words(&mut self, b: &mut FunctionBuilder<'_>, staging: StagingBuffer, quads: &[Id]) {
-        let lane = self.builtins.load(b, BuiltIn::LocalInvocationIndex);
-        let begin = staging.begin(b, &mut self.arena, Index::Const(0));
-        let step = self.analysis.invocations.unwrap_or(1);
+        let (_, begin, lane, step) = self.lanes_of(b, staging);
         let places = staging.layout.unit_positions(b, begin, (lane, step), MOST).unwrap_or_default();
         for ((_, _, word), value) in places.into_iter().zip(quads) {
             let quad = b.div(word, 4);

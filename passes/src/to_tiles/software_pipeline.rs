@@ -27,15 +27,27 @@
 //! fetched only if that is in the memory of its binding, whose size the module asks for. It is kept with the arguments that it
 //! was fetched with; a product whose arguments are others, as behind an iteration that was skipped, loads its factors itself.
 //!
+//! # Loads of sums
+//!
+//! A matrix that such a loop loads to add it to sums, the mask of attention, is fetched an iteration ahead in the same way: the load
+//! goes through a staging buffer, and behind it the next one's data are fetched. Loaded by each subgroup from memory where it is used,
+//! it would be waited for: on an H200 masked attention with heads of 64 spends a third of its time so.
+//!
 //! Where a loop is not like that, a product can still be fetched for behind another of the same block: it is executed if that
 //! one is. Between the two, nothing writes memory or waits, and 4 holds.
 //!
 //! Factors that are decoded stay as they are: a fetch would wait for memory to decode.
 
-use super::Tiles;
 use super::fetch::Fetch;
 use super::fused_loads::{Factor, SlicePlan, Slices, writes};
-use super::staging::Layout;
+use super::inst::Slot;
+use super::shape::Mat;
+use super::staging::{Layout, StagingBuffer};
+use super::tensor::Batch;
+use super::{TileIds, Tiles};
+use crate::Refusal;
+use crate::matrix::arena::{QUAD, Zone};
+use crate::matrix::placement::Use;
 use crate::tensor::Access;
 use coop_ir::builder::FunctionBuilder;
 use coop_ir::cfg::{Cfg, Loops};
@@ -61,6 +73,11 @@ pub(super) struct Pipeline {
     fetched: [Vec<Id>; 2],
     /// The fetch for the first product, if iterations may skip it.
     saved: Option<Saved>,
+    /// The loads of the loop that are no product's, and the fetches for those that can be made ahead.
+    loads: Vec<InstRef>,
+    ahead: Vec<LoadAhead>,
+    /// Phis of two values between which one branch of the loop chooses: its condition, and the values if it holds and if not.
+    choices: FxHashMap<Id, [Id; 3]>,
     /// The data fetched for each product.
     plans: Vec<[Option<Fetch>; 2]>,
     live: bool,
@@ -81,15 +98,25 @@ struct Around {
     guarded: bool,
 }
 
-/// The variables with what was fetched for the first product of an iteration that may skip it.
+/// A fetch for an iteration that may not ask for it, and the variables that have its data.
 #[derive(Clone)]
 struct Saved {
+    /// The fetches: of a left and of a right factor, or of one matrix.
+    fetches: [Option<Fetch>; 2],
     /// True if something was fetched.
     ready: Id,
     /// The arguments that differ by iteration, and the values that it was fetched with.
     args: Vec<(Id, Id)>,
-    /// The quads of the left and of the right factor.
+    /// The quads of each.
     quads: [Vec<Id>; 2],
+}
+
+/// A load that is fetched an iteration ahead.
+#[derive(Clone)]
+struct LoadAhead {
+    load: InstRef,
+    mat: Mat,
+    saved: Saved,
 }
 
 /// The exit of a loop.
@@ -100,6 +127,13 @@ struct Exit {
     stays: bool,
     /// True if it is evaluated before the products of an iteration.
     before: bool,
+}
+
+impl Exit {
+    /// The iteration whose condition says that there is a next one.
+    fn of_next(self) -> Iteration {
+        if self.before { Iteration::Next } else { Iteration::This }
+    }
 }
 
 /// A phi of fetched words, whose operands are not filled in yet.
@@ -137,7 +171,15 @@ pub(super) fn find(
     };
     let mut out = Vec::new();
     for l in 0..loops.all().len() {
-        out.extend(pipeline(m, function, &cfg, &loops, l, &fetches));
+        let Some(mut pipeline) = pipeline(m, function, &cfg, &loops, l, &fetches) else { continue };
+        for b in loops.blocks(l).iter().filter(|b| loops.innermost(**b) == Some(l)) {
+            let insts = &function.blocks[*b].insts;
+            let is_deferred = |r: &InstRef| m.inst(*r).result.is_some_and(|id| deferred.contains_key(&id));
+            let loads = insts.iter().filter(|r| m.inst(**r).op == Op::CooperativeMatrixLoadTensorNV && !is_deferred(r));
+            pipeline.loads.extend(loads);
+            pipeline.choices.extend(choices(m, function, &cfg, *b));
+        }
+        out.push(pipeline);
     }
     for block in &function.blocks {
         out.extend(of_block(m, block, &fetches));
@@ -236,28 +278,55 @@ fn pipeline(
     Some(Pipeline { around: Some(around), products, inside, ..Pipeline::default() })
 }
 
+/// The phis of a block that two ways lead to from one branch, each by at most one block.
+fn choices(m: &Module, function: &Function, cfg: &Cfg, block: usize) -> Vec<(Id, [Id; 3])> {
+    let [x, y] = cfg.predecessors(block) else { return Vec::new() };
+    let before = |b: usize| match cfg.predecessors(b) {
+        [one] => *one,
+        _ => b,
+    };
+    // Of an `if` without `else`, one way is the branch itself.
+    let head = if before(*x) == *y || before(*y) != *x { before(*x) } else { *x };
+    let end = function.blocks[head].terminator().map(|r| m.inst(r)).filter(|i| i.op == Op::BranchConditional);
+    let Some((end, [condition, yes])) = end.and_then(|i| Some((i, [i.id(0)?, i.id(1)?]))) else { return Vec::new() };
+    let reaches = |p: usize| p == head || before(p) == head && cfg.successors(head).contains(&p);
+    if !reaches(*x) || !reaches(*y) || end.id(2) == Some(yes) {
+        return Vec::new();
+    }
+    let target = cfg.block(yes).filter(|b| *b != block).unwrap_or(head);
+    let phi = |r: &InstRef| {
+        let inst = m.inst(*r);
+        let incoming: Vec<(Id, Id)> = inst.incoming().collect();
+        let [(a, from), (other, _)] = incoming[..] else { return None };
+        let values = if cfg.block(from) == Some(target) { [condition, a, other] } else { [condition, other, a] };
+        let is_scalar = inst.ty.is_some_and(|ty| types::scalar(m, ty).is_some());
+        Some((inst.result.filter(|_| inst.op == Op::Phi && is_scalar)?, values))
+    };
+    function.blocks[block].insts.iter().filter_map(phi).collect()
+}
+
 /// Returns true if an instruction may be repeated elsewhere.
 fn is_pure(m: &Module, inst: &Inst) -> bool {
     match inst.op {
         op if op.is_address_arithmetic() => true,
-        // Of memory that nobody writes.
+        // Of memory that nobody writes; variables of the invocation are not written where nothing is (3).
         Op::Load => {
             let ty = inst.id(0).and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
-            let of = [StorageClass::Input, StorageClass::PushConstant, StorageClass::Uniform];
+            let of = [StorageClass::Input, StorageClass::PushConstant, StorageClass::Uniform, StorageClass::Private];
             matches!(ty, Some(Type::Pointer { storage, .. }) if of.contains(&storage)) && inst.operands.len() == 1
         }
         _ => false,
     }
 }
 
-/// Makes the variables for what is fetched for the first product.
-fn saved_variables(b: &mut FunctionBuilder<'_>, pipeline: &Pipeline) -> Saved {
+/// Makes the variables for what is fetched for an iteration that may not ask for it, with nothing in them.
+fn saved_variables(b: &mut FunctionBuilder<'_>, inside: &FxHashSet<Id>, fetches: [Option<Fetch>; 2]) -> Saved {
     let (ty, word) = (b.globals.bool(b.module), b.u32_type());
     let quad = b.globals.vector(b.module, word, 4);
     let ready = b.variable(ty);
     let mut args: Vec<(Id, Id)> = Vec::new();
-    for fetch in pipeline.plans[0].iter().flatten() {
-        for arg in fetch.access.args.iter().filter(|id| pipeline.inside.contains(*id)) {
+    for fetch in fetches.iter().flatten() {
+        for arg in fetch.access.args.iter().filter(|id| inside.contains(*id)) {
             if args.iter().all(|(known, _)| known != arg) {
                 let of = b.module.type_of(*arg).unwrap_or(word);
                 args.push((*arg, b.variable(of)));
@@ -265,10 +334,16 @@ fn saved_variables(b: &mut FunctionBuilder<'_>, pipeline: &Pipeline) -> Saved {
         }
     }
     let quads = [0, 1].map(|n| {
-        let units = pipeline.plans[0][n].as_ref().map_or(0, |fetch| fetch.units);
+        let units = fetches[n].as_ref().map_or(0, |fetch: &Fetch| fetch.units);
         (0..units).map(|_| b.variable(quad)).collect()
     });
-    Saved { ready, args, quads }
+    let no = b.globals.boolean(b.module, false);
+    b.effect(Op::Store, [ready, no].map(Operand::Id));
+    for (arg, variable) in &args {
+        let zero = b.globals.null(b.module, b.module.type_of(*arg).unwrap_or(word));
+        b.effect(Op::Store, [*variable, zero].map(Operand::Id));
+    }
+    Saved { fetches, ready, args, quads }
 }
 
 impl Pipeline {
@@ -291,6 +366,9 @@ impl Pipeline {
                 Iteration::This => true,
                 Iteration::Next => self.can(m, next, Iteration::This, depth - 1),
             };
+        }
+        if let Some(choice) = self.choices.get(&id) {
+            return choice.iter().all(|o| self.can(m, *o, iteration, depth - 1));
         }
         let Some(inst) = m.def_inst(id) else { return false };
         is_pure(m, inst) && inst.ids().all(|o| self.can(m, o, iteration, depth - 1))
@@ -319,6 +397,13 @@ impl Pipeline {
             return *id;
         }
         let inst = b.module.inst(b.module.def(id).unwrap_or_else(|| unreachable!("`can` saw it"))).clone();
+        if let Some(choice) = self.choices.get(&id) {
+            let operands = choice.map(|o| self.get(b, o, iteration, made));
+            let ty = inst.ty.unwrap_or_else(|| unreachable!("phis have a type"));
+            let new = b.ids(Op::Select, ty, &operands);
+            made.insert(key, new);
+            return new;
+        }
         let operands: Vec<Operand> = inst
             .operands
             .iter()
@@ -332,6 +417,13 @@ impl Pipeline {
         made.insert(key, new);
         new
     }
+}
+
+/// Returns true if what is fetched can be tested and kept: memory whose size can be asked, and integers as arguments.
+fn can_be_saved(m: &Module, inside: &FxHashSet<Id>, fetches: &[Option<Fetch>; 2]) -> bool {
+    let is_int = |id: &Id| m.type_of(*id).and_then(|t| types::scalar(m, t)).is_some_and(Scalar::is_int);
+    let args = |f: &Fetch| f.access.args.iter().filter(|id| inside.contains(*id)).all(is_int);
+    fetches.iter().flatten().all(|f| f.access.knows_size() && args(f))
 }
 
 impl Tiles<'_, '_> {
@@ -405,57 +497,107 @@ impl Tiles<'_, '_> {
         for n in 0..self.function.pipelines.len() {
             let pipeline = &self.function.pipelines[n];
             let Some(around) = pipeline.around.clone().filter(|a| a.entry == label) else { continue };
-            let Some(plans) = self.plans(b.module, pipeline) else { continue };
-            if around.guarded && !self.can_be_saved(b.module, pipeline, &plans[0]) {
-                continue;
-            }
             let mut pipeline = std::mem::take(&mut self.function.pipelines[n]);
-            pipeline.plans = plans;
-            if around.guarded {
-                pipeline.saved = Some(saved_variables(b, &pipeline));
-                self.fetch_if_readable(b, &pipeline, &around, Iteration::First);
-            } else {
-                let ask = around.exit.before.then_some(Iteration::First);
-                pipeline.fetched = self.fetch(b, &pipeline, 0, Iteration::First, ask);
+            self.plan_loads(b, &mut pipeline);
+            let plans = self.plans(b.module, &pipeline);
+            if let Some(plans) =
+                plans.filter(|plans| !around.guarded || can_be_saved(b.module, &pipeline.inside, &plans[0]))
+            {
+                pipeline.plans = plans;
+                if around.guarded {
+                    let saved = saved_variables(b, &pipeline.inside, pipeline.plans[0].clone());
+                    let origin = [b.u32(0); 2];
+                    self.fetch_if_readable(b, &pipeline, &saved, (Iteration::First, origin));
+                    pipeline.saved = Some(saved);
+                } else {
+                    let ask = around.exit.before.then_some(Iteration::First);
+                    pipeline.fetched = self.fetch(b, &pipeline, 0, Iteration::First, ask);
+                }
+                pipeline.live = true;
             }
-            pipeline.live = true;
             self.function.pipelines[n] = pipeline;
         }
     }
 
-    /// Returns true if what is fetched for a product can be tested and kept: memory whose size can be asked, and integers as
-    /// arguments.
-    fn can_be_saved(&self, m: &Module, pipeline: &Pipeline, plan: &[Option<Fetch>; 2]) -> bool {
-        let mut fetches = plan.iter().flatten();
-        fetches.all(|f| {
-            let is_int = |id: &Id| m.type_of(*id).and_then(|t| types::scalar(m, t)).is_some_and(Scalar::is_int);
-            f.access.knows_size() && f.access.args.iter().filter(|id| pipeline.inside.contains(*id)).all(is_int)
-        })
+    /// Before a loop: plans the loads of sums that are fetched an iteration ahead. Nothing is there for the first.
+    fn plan_loads(&mut self, b: &mut FunctionBuilder<'_>, pipeline: &mut Pipeline) {
+        let Some(exit) = pipeline.around.as_ref().map(|a| a.exit) else { return };
+        for load in std::mem::take(&mut pipeline.loads) {
+            let mat = b.module.inst(load).ty.and_then(|ty| self.analysis.mats.get(&ty)).copied();
+            let sums = |m: &Mat| m.workgroup && m.shape.use_ == Use::Accumulator;
+            let Some((mat, access)) = mat.filter(sums).zip(self.analysis.accesses.get(&load)) else { continue };
+            let can = |id: &Id| pipeline.can(b.module, *id, Iteration::Next, DEPTH);
+            let fetch = self.subgroup_share(access, mat).filter(|f| f.access.args.iter().all(can));
+            let plan = [fetch, None];
+            if plan[0].is_some()
+                && pipeline.can(b.module, exit.condition, exit.of_next(), DEPTH)
+                && can_be_saved(b.module, &pipeline.inside, &plan)
+            {
+                let saved = saved_variables(b, &pipeline.inside, plan);
+                pipeline.ahead.push(LoadAhead { load, mat, saved });
+            }
+        }
     }
 
-    /// Fetches for the first product of an iteration that may skip it, if the loop gets there and the memory may be read in any
-    /// case.
+    /// Loads tiles that were fetched an iteration ahead, if this load is one of those, and fetches for the next iteration: of
+    /// several loads in the branches of a loop, that one asks for the same as a rule.
+    pub(super) fn load_ahead(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        r: InstRef,
+        slot: &mut Slot,
+    ) -> Result<Option<TileIds>, Refusal> {
+        let is_this = |p: &Pipeline| p.ahead.iter().position(|a| a.load == r);
+        let mut all = self.function.pipelines.iter().enumerate();
+        let Some((n, at)) = all.find_map(|(n, p)| Some((n, is_this(p)?))) else { return Ok(None) };
+        let LoadAhead { mat, saved, .. } = self.function.pipelines[n].ahead[at].clone();
+        let Some(layout) = saved.fetches[0].as_ref().map(|f| f.layout) else { return Ok(None) };
+        let bytes = layout.quads().saturating_mul(QUAD);
+        if bytes > self.arena.room(Zone::Subgroup) {
+            return Ok(None);
+        }
+        let batch = Batch { row: 0, col: 0, rows: mat.rows(), cols: mat.cols() };
+        let (row, col) = self.origin(b, mat, batch);
+        let origin = [b.index(row), b.index(col)];
+        let [quads, _] = self.saved_or_loaded(b, &saved, origin);
+        let mark = self.arena.mark();
+        let region = self.arena.take(r, "a load of a matrix", Zone::Subgroup, bytes)?;
+        let staging = StagingBuffer { layout, region, each: 0 };
+        self.arena.barrier(b, Zone::Subgroup);
+        self.put_words(b, staging, &quads);
+        self.arena.barrier(b, Zone::Subgroup);
+        let subgroup = self.subgroup(b);
+        let begin = staging.begin(b, &mut self.arena, subgroup);
+        let mut parts = vec![mat.tile; mat.tiles() as usize];
+        self.get_batch(b, slot, (staging, begin), mat, batch, &mut parts);
+        self.arena.release(mark);
+        let pipeline = std::mem::take(&mut self.function.pipelines[n]);
+        self.fetch_if_readable(b, &pipeline, &saved, (Iteration::Next, origin));
+        self.function.pipelines[n] = pipeline;
+        Ok(Some(parts))
+    }
+
+    /// Fetches for an iteration that may not ask for it, if the loop gets there and the memory may be read in any case.
     fn fetch_if_readable(
         &mut self,
         b: &mut FunctionBuilder<'_>,
         pipeline: &Pipeline,
-        around: &Around,
-        iteration: Iteration,
+        saved: &Saved,
+        (iteration, origin): (Iteration, [Id; 2]),
     ) {
-        let Some(saved) = &pipeline.saved else { return };
+        let Some(exit) = pipeline.around.as_ref().map(|a| a.exit) else { return };
         let mut made = FxHashMap::default();
-        let mut get = |b: &mut FunctionBuilder<'_>, id: Id| pipeline.get(b, id, iteration, &mut made);
-        let mut goes_on = get(b, around.exit.condition);
+        let mut get = |b: &mut FunctionBuilder<'_>, id: Id, of: Iteration| pipeline.get(b, id, of, &mut made);
+        let mut goes_on = get(b, exit.condition, if iteration == Iteration::Next { exit.of_next() } else { iteration });
         let ty = b.globals.bool(b.module);
-        if !around.exit.stays {
+        if !exit.stays {
             goes_on = b.ids(Op::LogicalNot, ty, &[goes_on]);
         }
-        let values: Vec<Id> = saved.args.iter().map(|(arg, _)| get(b, *arg)).collect();
-        let zero = b.u32(0);
+        let values: Vec<Id> = saved.args.iter().map(|(arg, _)| get(b, *arg, iteration)).collect();
         let mut calls = Vec::new();
-        for (fetch, variables) in pipeline.plans[0].iter().zip(&saved.quads) {
+        for (fetch, variables) in saved.fetches.iter().zip(&saved.quads) {
             let Some(fetch) = fetch else { continue };
-            let args: Vec<Id> = fetch.access.args.iter().map(|id| get(b, *id)).chain([zero, zero]).collect();
+            let args: Vec<Id> = fetch.access.args.iter().map(|id| get(b, *id, iteration)).chain(origin).collect();
             let functions = [self.readable_function(b, fetch), self.fetch_function(b, fetch)];
             let [readable, all] = functions.map(|f| [f].into_iter().chain(args.iter().copied()).collect::<Vec<Id>>());
             calls.push((fetch, readable, all, variables));
@@ -482,8 +624,8 @@ impl Tiles<'_, '_> {
         });
     }
 
-    /// Returns the quads for the first product: the saved ones, if they were fetched for this iteration, else loads them now.
-    fn saved_or_loaded(&mut self, b: &mut FunctionBuilder<'_>, pipeline: &Pipeline, saved: &Saved) -> [Vec<Id>; 2] {
+    /// Returns the saved quads, if they were fetched for this iteration, else loads them now.
+    fn saved_or_loaded(&mut self, b: &mut FunctionBuilder<'_>, saved: &Saved, origin: [Id; 2]) -> [Vec<Id>; 2] {
         let ty = b.globals.bool(b.module);
         let word = b.u32_type();
         let quad = b.globals.vector(b.module, word, 4);
@@ -494,11 +636,10 @@ impl Tiles<'_, '_> {
             let equal = b.ids(Op::IEqual, ty, &[was, *arg]);
             same = b.ids(Op::LogicalAnd, ty, &[same, equal]);
         }
-        let zero = b.u32(0);
         let mut calls = Vec::new();
-        for fetch in pipeline.plans[0].iter().flatten() {
+        for fetch in saved.fetches.iter().flatten() {
             let function = self.fetch_function(b, fetch);
-            let operands = [function].into_iter().chain(fetch.access.args.iter().copied()).chain([zero, zero]);
+            let operands = [function].into_iter().chain(fetch.access.args.iter().copied()).chain(origin);
             calls.push((fetch, operands.collect::<Vec<Id>>()));
         }
         let all: Vec<Id> = saved.quads.iter().flatten().copied().collect();
@@ -598,7 +739,10 @@ impl Tiles<'_, '_> {
         let pipeline = std::mem::take(&mut self.function.pipelines[n]);
         let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
         let fetched = match &pipeline.saved {
-            Some(saved) if at == 0 => self.saved_or_loaded(b, &pipeline, saved),
+            Some(saved) if at == 0 => {
+                let origin = [b.u32(0); 2];
+                self.saved_or_loaded(b, saved, origin)
+            }
             _ => pipeline.fetched.clone(),
         };
         let taken = std::array::from_fn(|n| {
@@ -617,12 +761,12 @@ impl Tiles<'_, '_> {
         let at = pipeline.products.iter().position(|p| *p == r).unwrap_or(0);
         pipeline.fetched = if at + 1 < pipeline.products.len() {
             self.fetch(b, &pipeline, at + 1, Iteration::This, None)
-        } else if let Some(around) = pipeline.around.as_ref().filter(|a| a.guarded) {
-            self.fetch_if_readable(b, &pipeline, around, Iteration::Next);
+        } else if let Some(saved) = &pipeline.saved {
+            let origin = [b.u32(0); 2];
+            self.fetch_if_readable(b, &pipeline, saved, (Iteration::Next, origin));
             Default::default()
         } else if let Some(around) = &pipeline.around {
-            let ask = if around.exit.before { Iteration::Next } else { Iteration::This };
-            let next = self.fetch(b, &pipeline, 0, Iteration::Next, Some(ask));
+            let next = self.fetch(b, &pipeline, 0, Iteration::Next, Some(around.exit.of_next()));
             self.close(around, &next);
             next
         } else {

@@ -186,6 +186,10 @@ impl Tiles<'_, '_> {
             return Ok(());
         }
         let mut slot = Slot::new(r);
+        if let Some(parts) = self.load_ahead(b, r, &mut slot)? {
+            self.define(inst, mat, parts);
+            return Ok(());
+        }
         let Some((tiles, unless)) = self.plain(b, &access, mat) else {
             let parts = self.load_staged(b, r, &access, mat, &mut slot)?;
             self.define(inst, mat, parts);
@@ -474,14 +478,17 @@ impl Tiles<'_, '_> {
     ) -> (&mut Arena, Index, Index, u32) {
         let subgroup = self.subgroup(b);
         let begin = staging.begin(b, &mut self.arena, subgroup);
-        let shared = staging.is_shared();
-        let lane = if shared {
-            self.builtins.load(b, BuiltIn::LocalInvocationIndex)
-        } else {
-            self.builtins.load(b, BuiltIn::SubgroupLocalInvocationId)
-        };
-        let count = if shared { self.analysis.invocations.unwrap_or(1) } else { self.analysis.size };
+        let (lane, count) = self.sharers(b, staging.is_shared());
         (&mut self.arena, begin, lane, count)
+    }
+
+    /// The number of this invocation, and how many there are: of the workgroup or of the subgroup.
+    pub(super) fn sharers(&mut self, b: &mut FunctionBuilder<'_>, workgroup: bool) -> (Index, u32) {
+        if workgroup {
+            (self.builtins.load(b, BuiltIn::LocalInvocationIndex), self.analysis.invocations.unwrap_or(1))
+        } else {
+            (self.builtins.load(b, BuiltIn::SubgroupLocalInvocationId), self.analysis.size)
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Inlines every call.
 
-use super::flow;
 use crate::inline::{remove, splice};
+use crate::one_return::one_return;
 use crate::private::LIBRARY;
 use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
@@ -21,7 +21,7 @@ pub(super) fn inline_all(m: &mut Module, g: &mut Globals, entries: &FxHashSet<Id
     for f in 0..m.functions.len() {
         let id = m.inst(m.functions[f].def).result;
         if let Some(id) = id.filter(|id| !entries.contains(id) && !m.functions[f].blocks.is_empty()) {
-            flow::one_return(m, g, f);
+            one_return(m, g, f);
             chosen.insert(id);
         }
     }

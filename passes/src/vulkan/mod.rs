@@ -25,6 +25,7 @@ mod declarations;
 mod emit;
 mod flow;
 mod kernel_instructions;
+mod leaves;
 mod matrix;
 mod opencl_std;
 mod pointer_arithmetic;
@@ -38,7 +39,6 @@ use crate::layout::Layout;
 use crate::pipeline::PassCx;
 use crate::report::{Argument, KernelArguments};
 use crate::{Lanes, Refusal, Vulkan, ssa};
-pub(crate) use flow::one_return;
 
 use coop_ir::builder::{Globals, decorate};
 use coop_ir::constant::Constants;
