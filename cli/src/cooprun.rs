@@ -54,7 +54,7 @@ Exit status:
 /// Run SPIR-V compute modules on a Vulkan device or in an interpreter and compare what they write.
 #[derive(Parser, Debug)]
 #[command(name = "cooprun", version, after_long_help = EXAMPLES)]
-struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
@@ -228,7 +228,11 @@ pub fn main() -> Status {
     if let Some(status) = crate::describe::from_arguments(Cli::command) {
         return status;
     }
-    let cli = Cli::parse();
+    execute(&Cli::parse())
+}
+
+/// Does what a command line asks for.
+pub(crate) fn execute(cli: &Cli) -> Status {
     let (result, json) = match &cli.command {
         Command::Devices(command) => (command.run(), command.json()),
         Command::Profile(command) => (command.run(), false),

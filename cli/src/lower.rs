@@ -86,7 +86,7 @@ enum EnvArg {
 /// Lower cooperative matrices in a SPIR-V module to what a device can run
 #[derive(Parser, Debug)]
 #[command(name = "cooplower", version, after_help = HELP)]
-struct Cli {
+pub(crate) struct Cli {
     /// The module: SPIR-V words in either byte order, or assembly; - for standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["list_passes", "list_profiles"])]
     input: Option<PathBuf>,
@@ -182,7 +182,12 @@ pub fn main() -> Status {
     if let Some(status) = crate::describe::from_arguments(Cli::command) {
         return status;
     }
-    match run(&Cli::parse()) {
+    execute(&Cli::parse())
+}
+
+/// Does what a command line asks for.
+pub(crate) fn execute(cli: &Cli) -> Status {
+    match run(cli) {
         Ok(status) => status,
         Err(e) => {
             io::error(&format!("error: {e}"));

@@ -60,7 +60,7 @@ Exit status:
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
-struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     /// Modules to check, or shaders in GLSL, HLSL or Slang; - is standard input [default: files of coopcheck.toml]
@@ -205,9 +205,13 @@ pub fn main() -> Status {
     if let Some(status) = crate::describe::from_arguments(Cli::command) {
         return status;
     }
-    let cli = Cli::parse();
+    execute(&Cli::parse())
+}
+
+/// Does what a command line asks for.
+pub(crate) fn execute(cli: &Cli) -> Status {
     match &cli.command {
-        None => check(&cli),
+        None => check(cli),
         Some(Command::Explain { name }) => catalogue::explain(name),
         Some(Command::Rules { format: CatalogueFormat::Text }) => {
             io::print(&catalogue::list());
@@ -218,7 +222,7 @@ pub fn main() -> Status {
             Status::Success
         }
         Some(Command::Devices(args)) => devices::run(args),
-        Some(Command::Lsp) => lsp::serve(&cli),
+        Some(Command::Lsp) => lsp::serve(cli),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "coopcheck", &mut script);
