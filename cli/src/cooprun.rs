@@ -14,6 +14,8 @@ mod execute;
 mod json;
 mod kernel_case;
 pub mod on;
+mod placement;
+mod placement_drawing;
 mod prove;
 pub mod results;
 pub mod verify;
@@ -79,6 +81,8 @@ enum Command {
     Compile(compile::Compile),
     /// Lower a module and prove that the result stores the same for all contents of the buffers
     Prove(prove::Prove),
+    /// Show which invocation holds which element of matrices, as a table or drawn
+    Placement(placement::PlacementArgs),
 }
 
 /// The reason why a subcommand failed.
@@ -242,6 +246,7 @@ pub(crate) fn execute(cli: &Cli) -> Status {
         Command::Verify(command) => (command.run(&cli.style), command.json()),
         Command::Compile(command) => (command.run(&cli.style), command.json()),
         Command::Prove(command) => (command.run(&cli.style), command.json()),
+        Command::Placement(command) => (command.run(&cli.style), command.json()),
     };
     report(result, json)
 }

@@ -7,7 +7,6 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -79,15 +78,6 @@ impl Finished {
     }
 }
 
-/// The subcommand of `coop` that this process runs.
-static SUBCOMMAND: OnceLock<&str> = OnceLock::new();
-
-/// Says that this process runs a subcommand of `coop`, so that [`this_program`] starts the same.
-pub(crate) fn runs_subcommand(name: &'static str) {
-    // A process runs one.
-    let _ = SUBCOMMAND.set(name);
-}
-
 /// Returns a command that starts this program once more, in the way that it was started itself: `scripts/drivers.sh run`
 /// puts a program that loads a driver before it, and names that in `COOP_RUNNER`.
 pub fn this_program() -> Command {
@@ -98,16 +88,14 @@ pub fn this_program() -> Command {
 pub fn program_with(runner: Option<&OsStr>) -> Command {
     // `current_exe` would name the linker that the runner starts programs with.
     let program = std::env::args_os().next().unwrap_or_default();
-    let mut command = match runner {
+    match runner {
         Some(runner) => {
             let mut command = Command::new(runner);
             command.arg(program);
             command
         }
         None => Command::new(program),
-    };
-    command.args(SUBCOMMAND.get());
-    command
+    }
 }
 
 /// Runs a process to its end, or kills it where it goes over a limit.

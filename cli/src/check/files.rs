@@ -2,6 +2,7 @@
 
 use super::baseline::{self, Baseline, Counts, Fingerprint};
 use super::compile::{Compiler, Language};
+use super::graph;
 use super::group::{self, Groups, Owner, Piece};
 use super::project::{Configuration, Project};
 use super::run::Dynamic;
@@ -124,6 +125,32 @@ impl Task<'_> {
         arguments.extend(self.cli.compiler_arguments.iter().cloned());
         Compiler { program: self.cli.compiler.clone().or(of_project), arguments }
     }
+}
+
+/// Draws the control flow of the only file.
+pub(super) fn draw(task: &Task<'_>, to: &Path) -> Result<(), String> {
+    let files = task.files()?;
+    let [file] = files.as_slice() else {
+        return Err(format!("--graph draws one file, not {}", files.len()));
+    };
+    if file.as_os_str() == "-" {
+        return Err("--graph reads its file twice, and standard input can be read once".to_owned());
+    }
+    let bytes = match Language::of(file) {
+        Some(language) => task.compiler().compile(language, file),
+        None => io::read_bytes(file),
+    };
+    let loaded = bytes.and_then(|bytes| io::parse(io::display_name(file), bytes)).map_err(|e| e.to_string())?;
+    let job = task.jobs(&files).into_iter().next();
+    let options = job.as_ref().map_or(task.options, |job| &job.options);
+    let entry = task.cli.entry.entry.as_deref().or_else(|| options.device.as_ref()?.entry.as_deref());
+    let of_profile = || options.device.as_ref().map(|device| device.profile.limits.subgroup_size);
+    let choice = graph::Choice {
+        entry,
+        specialization: &options.specialization,
+        subgroup_size: options.subgroup_size.or_else(of_profile),
+    };
+    graph::write(to, &loaded, &choice).map_err(|e| e.to_string())
 }
 
 /// Checks the files of a command line, or of its project.

@@ -53,6 +53,8 @@ struct Keys {
     contents: FxHashMap<Id, u64>,
     /// Of globals, by names and decorations too.
     noted: FxHashMap<Id, u64>,
+    /// Of all ids that have names or decorations, by those alone.
+    notes: FxHashMap<Id, u64>,
 }
 
 impl Keys {
@@ -64,13 +66,13 @@ impl Keys {
             // In any order.
             notes.entry(target).and_modify(|sum| *sum = sum.wrapping_add(note)).or_insert(note);
         }
-        let mut keys = Keys { contents: FxHashMap::default(), noted: FxHashMap::default() };
+        let mut keys = Keys { contents: FxHashMap::default(), noted: FxHashMap::default(), notes };
         for inst in m.globals.iter().map(|r| m.inst(*r)) {
             let Some(id) = inst.result else { continue };
             let contents = key(inst, |id| keys.contents.get(&id).copied().unwrap_or(1));
             let noted = key(inst, |id| keys.noted.get(&id).copied().unwrap_or(1));
             keys.contents.insert(id, contents);
-            keys.noted.insert(id, hash((noted, notes.get(&id))));
+            keys.noted.insert(id, hash((noted, keys.notes.get(&id))));
         }
         keys
     }
@@ -108,10 +110,7 @@ impl Pairs {
     /// Matches ids without a partner that have the same number in both modules and equal keys.
     fn by_number(&mut self, first: &[(Id, u64)], second: &[(Id, u64)]) {
         let first: FxHashMap<Id, u64> = first.iter().copied().collect();
-        for (id, key) in second.iter().filter(|(id, key)| first.get(id) == Some(key)) {
-            let _ = key;
-            self.add(*id, *id);
-        }
+        second.iter().filter(|(id, key)| first.get(id) == Some(key)).for_each(|(id, _)| self.add(*id, *id));
     }
 }
 
@@ -123,28 +122,49 @@ pub(super) fn align(a: &Module, b: &Module) -> Matching {
         let insts = m.globals.iter().map(|r| m.inst(*r));
         insts.filter_map(|inst| Some((inst.result?, key(inst.result?, inst)?))).collect()
     };
-    let rounds: [&dyn Fn(&Keys, Id) -> Option<u64>; 2] =
-        [&|keys, id| keys.noted.get(&id).copied(), &|keys, id| keys.contents.get(&id).copied()];
-    for round in rounds {
+    let noted = [(a, &keys[0]), (b, &keys[1])].map(|(m, keys)| globals(m, &|id, _| keys.noted.get(&id).copied()));
+    let numbered = is_numbered(&noted[0], &noted[1]);
+    for round in
+        [|keys: &Keys, id: Id| keys.noted.get(&id).copied(), |keys: &Keys, id: Id| keys.contents.get(&id).copied()]
+    {
         let [first, second] = [(a, &keys[0]), (b, &keys[1])].map(|(m, keys)| globals(m, &|id, _| round(keys, id)));
-        pairs.by_number(&first, &second);
+        if numbered {
+            pairs.by_number(&first, &second);
+        }
         pairs.by_key(&first, &second);
     }
-    let kind = |_: Id, inst: &Inst| Some(hash(inst.op.0));
-    pairs.by_number(&globals(a, &kind), &globals(b, &kind));
+    if numbered {
+        let kind = |_: Id, inst: &Inst| Some(hash(inst.op.0));
+        pairs.by_number(&globals(a, &kind), &globals(b, &kind));
+    }
     let named = |m: &Module| {
         let decorations = Decorations::new(m);
-        globals(m, &|id, inst| Some(hash((inst.op.0, decorations.name(m, id).filter(|name| !name.is_empty())?))))
+        globals(m, &|id, _| Some(hash(decorations.name(m, id).filter(|name| !name.is_empty())?)))
     };
     pairs.by_key(&named(a), &named(b));
+    if numbered {
+        // What a number is for has changed.
+        let any = |_: Id, _: &Inst| Some(0);
+        pairs.by_number(&globals(a, &any), &globals(b, &any));
+    }
     let functions = functions([a, b], &keys, &mut pairs);
     for (f, g) in &functions {
         if let (Some(f), Some(g)) = (f, g) {
-            bodies([(a, &a.functions[*f]), (b, &b.functions[*g])], &keys, &mut pairs);
+            bodies([(a, &a.functions[*f]), (b, &b.functions[*g])], &keys, numbered, &mut pairs);
         }
     }
     Matching { ids: pairs.of_second, functions }
 }
+
+/// Returns true if most of the ids of one list have the same key in the other: then the numbers mean something.
+fn is_numbered(first: &[(Id, u64)], second: &[(Id, u64)]) -> bool {
+    let of_first: FxHashMap<Id, u64> = first.iter().copied().collect();
+    let same = second.iter().filter(|(id, key)| of_first.get(id) == Some(key)).count();
+    2 * same > first.len().min(second.len())
+}
+
+/// A key of a function of one of two modules.
+type Round<'a> = &'a dyn Fn(usize, usize) -> Option<u64>;
 
 /// Matches functions, and their ids.
 fn functions(modules: [&Module; 2], keys: &[Keys; 2], pairs: &mut Pairs) -> Vec<(Option<usize>, Option<usize>)> {
@@ -168,7 +188,7 @@ fn functions(modules: [&Module; 2], keys: &[Keys; 2], pairs: &mut Pairs) -> Vec<
         keys[side].contents.get(&ty).copied()
     };
     let number = |side: usize, f: usize| Some(hash((of_type(side, f)?, ids[side][f]?.get())));
-    let rounds: [&dyn Fn(usize, usize) -> Option<u64>; 5] = [&entry, &name, &contents, &number, &of_type];
+    let rounds: [Round<'_>; 5] = [&entry, &name, &contents, &number, &of_type];
     for round in rounds {
         let [first, second] = [0, 1].map(|side| -> Vec<(Id, u64)> {
             (0..ids[side].len()).filter_map(|f| Some((ids[side][f]?, round(side, f)?))).collect()
@@ -186,17 +206,19 @@ fn functions(modules: [&Module; 2], keys: &[Keys; 2], pairs: &mut Pairs) -> Vec<
     out
 }
 
-/// Returns keys of the instructions of a function, at first by what they are themselves, then each time by what their operands are
-/// computed from one step more.
+/// Returns keys of the instructions of a function: by what they are themselves, then with their names and decorations, then each time
+/// by what their operands are computed from one step more.
 fn levels(m: &Module, function: &Function, keys: &Keys) -> Vec<Vec<u64>> {
     /// Deeper, a change at the top would be one of all that follows.
     const STEPS: usize = 2;
     let insts: Vec<&Inst> = function.insts().map(|r| m.inst(r)).collect();
+    let global = |id: Id| keys.contents.get(&id).copied();
+    let notes = |inst: &Inst| inst.result.and_then(|id| keys.notes.get(&id));
+    let mut out: Vec<Vec<u64>> = vec![insts.iter().map(|inst| key(inst, |id| global(id).unwrap_or(2))).collect()];
     let mut local: FxHashMap<Id, u64> = FxHashMap::default();
-    let mut out: Vec<Vec<u64>> = Vec::new();
     for _ in 0..=STEPS {
-        let known = |id: Id| keys.contents.get(&id).or_else(|| local.get(&id)).copied().unwrap_or(2);
-        let level: Vec<u64> = insts.iter().map(|inst| key(inst, known)).collect();
+        let known = |id: Id| global(id).or_else(|| local.get(&id).copied()).unwrap_or(2);
+        let level: Vec<u64> = insts.iter().map(|inst| hash((key(inst, known), notes(inst)))).collect();
         local = insts.iter().zip(&level).filter_map(|(inst, key)| Some((inst.result?, *key))).collect();
         out.push(level);
     }
@@ -204,7 +226,7 @@ fn levels(m: &Module, function: &Function, keys: &Keys) -> Vec<Vec<u64>> {
 }
 
 /// Matches the ids of two functions.
-fn bodies(functions: [(&Module, &Function); 2], keys: &[Keys; 2], pairs: &mut Pairs) {
+fn bodies(functions: [(&Module, &Function); 2], keys: &[Keys; 2], numbered: bool, pairs: &mut Pairs) {
     let refs = functions.map(|(_, f)| f.insts().collect::<Vec<InstRef>>());
     let result = |side: usize, at: usize| functions[side].0.inst(refs[side][at]).result;
     let levels = [0, 1].map(|side| levels(functions[side].0, functions[side].1, &keys[side]));
@@ -213,16 +235,24 @@ fn bodies(functions: [(&Module, &Function); 2], keys: &[Keys; 2], pairs: &mut Pa
         let m = functions[side].0;
         refs[side].iter().map(|r| hash((m.inst(*r).result, key(m.inst(*r), |id| u64::from(id.get()))))).collect()
     });
-    let kinds = [0, 1].map(|side| -> FxHashMap<Id, u16> {
+    let kinds = [0, 1].map(|side| -> Vec<(Id, u64)> {
         let insts = refs[side].iter().map(|r| functions[side].0.inst(*r));
-        insts.filter_map(|inst| Some((inst.result?, inst.op.0))).collect()
+        insts.filter_map(|inst| Some((inst.result?, u64::from(inst.op.0)))).collect()
     });
-    let same = kinds[0].iter().filter(|(id, op)| kinds[1].get(id) == Some(op)).count();
-    let numbered = 2 * same > kinds[0].len().min(kinds[1].len());
+    let numbered = numbered && is_numbered(&kinds[0], &kinds[1]);
+    // In the end by their types alone: something else is computed in the same place.
+    let types = [0, 1].map(|side| -> Vec<u64> {
+        let of = |(at, r): (usize, &InstRef)| match functions[side].0.inst(*r) {
+            Inst { ty: Some(ty), result: Some(_), .. } => hash((3, keys[side].contents.get(ty))),
+            _ => hash((4, side, at)),
+        };
+        refs[side].iter().enumerate().map(of).collect()
+    });
     let mut gaps = vec![(0..refs[0].len(), 0..refs[1].len())];
     let mut matched: Vec<(usize, usize)> = Vec::new();
     let by_contents = levels[0].iter().zip(&levels[1]).rev();
-    for (first, second) in numbered.then_some((&exact[0], &exact[1])).into_iter().chain(by_contents) {
+    let by_number = numbered.then_some((&exact[0], &exact[1]));
+    for (first, second) in by_number.into_iter().chain(by_contents).chain([(&types[0], &types[1])]) {
         let mut left = Vec::new();
         for (of_first, of_second) in gaps {
             for op in operations(&first[of_first.clone()], &second[of_second.clone()]) {
@@ -239,11 +269,7 @@ fn bodies(functions: [(&Module, &Function); 2], keys: &[Keys; 2], pairs: &mut Pa
         gaps = left;
     }
     if numbered {
-        for (id, op) in &kinds[0] {
-            if kinds[1].get(id) == Some(op) {
-                pairs.add(*id, *id);
-            }
-        }
+        pairs.by_number(&kinds[0], &kinds[1]);
     }
     for (old, new) in matched {
         if let (Some(first), Some(second)) = (result(0, old), result(1, new)) {

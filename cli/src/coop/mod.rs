@@ -13,7 +13,7 @@ pub use difference::{Difference, Line, Region, difference};
 
 use crate::args::OutputStyle;
 use crate::io::FileError;
-use crate::{Status, check, cooprun, io, lower, process};
+use crate::{Status, check, cooprun, io, lower};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 
@@ -78,18 +78,9 @@ pub fn main() -> Status {
         return status;
     }
     let result = match Cli::parse().command {
-        Command::Check(cli) => {
-            process::runs_subcommand("check");
-            Ok(check::execute(&cli))
-        }
-        Command::Lower(cli) => {
-            process::runs_subcommand("lower");
-            Ok(lower::execute(&cli))
-        }
-        Command::Run(cli) => {
-            process::runs_subcommand("run");
-            Ok(cooprun::execute(&cli))
-        }
+        Command::Check(cli) => Ok(check::execute(&cli)),
+        Command::Lower(cli) => Ok(lower::execute(&cli)),
+        Command::Run(cli) => Ok(cooprun::execute(&cli)),
         Command::Print(print) => print.run(),
         Command::Parse(parse) => parse.run(),
         Command::Diff(diff) => diff.run(),

@@ -200,7 +200,7 @@ impl Reduce {
         Ok(Status::Success)
     }
 
-    /// What the command is to do, after "the command is to".
+    /// Returns the wanted end of the command, after "the command is to".
     fn wanted(&self) -> String {
         if self.crash { "crash".to_owned() } else { format!("end with status {}", self.status) }
     }
