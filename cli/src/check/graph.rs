@@ -6,6 +6,7 @@ use coop_ir::cfg::{Case, Cfg};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::source::SourceMap;
 use coop_ir::text::{Names, inst_text};
+use coop_ir::types::coop_mat;
 use coop_ir::{Function, InstRef, Module};
 use coop_uniformity::{Analysis, Analyzer, Options, Refusal, Uniformity};
 use std::fmt::Write;
@@ -55,6 +56,8 @@ pub(super) struct Line {
     pub(super) scope: Option<Uniformity>,
     /// True if the instruction must be executed together, or have the same operand everywhere, and may not.
     pub(super) wrong: bool,
+    /// True if it counts other instructions.
+    pub(super) other: bool,
 }
 
 /// A branch.
@@ -210,7 +213,7 @@ impl Shown<'_> {
             let last = lines.len().saturating_sub(1);
             let at =
                 if telling.last() == insts.last().filter(|_| telling.len() <= MOST_LINES) { last } else { lines.len() };
-            lines.insert(at, Line { text, scope: None, wrong: false });
+            lines.insert(at, Line { text, scope: None, wrong: false, other: true });
         }
         Node { title, scope, lines }
     }
@@ -235,8 +238,10 @@ impl Shown<'_> {
         if text.chars().count() > MOST_CHARACTERS {
             text = text.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect();
         }
-        let value = inst.branch_condition().or(inst.result);
-        Line { text, scope: value.map(|id| self.analysis.value(id)), wrong: self.is_wrong(r) }
+        // Each invocation holds other elements of a matrix.
+        let is_matrix = inst.ty.is_some_and(|ty| coop_mat(self.m, ty).is_some());
+        let value = inst.branch_condition().or(inst.result).filter(|_| !is_matrix);
+        Line { text, scope: value.map(|id| self.analysis.value(id)), wrong: self.is_wrong(r), other: false }
     }
 
     /// Returns the file and the lines of source that instructions come from.

@@ -1,6 +1,6 @@
 //! Draws graphs of control flow: blocks in layers from the entry down, branches between them, loops at the right.
 
-use super::graph::{Edge, FunctionGraph, Graph, LEGEND, Node, fill};
+use super::graph::{Edge, FunctionGraph, Graph, LEGEND, Line, Node, fill};
 use crate::svg::{Anchor, CHARACTER, Rectangle, Svg};
 
 const INK: &str = "#222222";
@@ -57,6 +57,9 @@ enum Item {
     Passing(usize),
 }
 
+/// The line along which a branch passes a layer: its number, x, and y at both ends.
+type Passing = (usize, f64, f64, f64);
+
 /// The places of a function's blocks.
 struct Layout {
     layers: Vec<Vec<Item>>,
@@ -65,7 +68,7 @@ struct Layout {
 
 fn size(node: &Node) -> (f64, f64) {
     let characters = |text: &str, more: usize| (text.chars().count() + more) as f64 * SIZE * CHARACTER;
-    let lines = node.lines.iter().map(|line| characters(&line.text, 3));
+    let lines = node.lines.iter().map(|line| characters(&line.text, 5));
     let width = lines.chain([characters(&node.title, 1)]).fold(60.0, f64::max);
     (width + 2.0 * PADDING, (node.lines.len() + 1) as f64 * LINE_HEIGHT + 2.0 * PADDING - 4.0)
 }
@@ -122,7 +125,7 @@ impl Layout {
     }
 
     /// Returns the place of each block, and the points at which branches pass layers.
-    fn places(&self, (left, top): (f64, f64)) -> (Vec<Rectangle>, Vec<(usize, f64, f64, f64)>) {
+    fn places(&self, (left, top): (f64, f64)) -> (Vec<Rectangle>, Vec<Passing>) {
         let widths = |items: &[Item]| {
             items.iter().map(|item| self.width(*item)).sum::<f64>()
                 + BETWEEN_BLOCKS * items.len().saturating_sub(1) as f64
@@ -196,7 +199,10 @@ impl Layout {
             points.push((share(reaching, to), to.y));
             svg.arrow(&points, LINE, false);
             if !edge.label.is_empty() {
-                svg.text((start.0 + 4.0, start.1 + 12.0), 9.0, Anchor::Start, GRAY, &edge.label);
+                // Beside the line, on the side from which it leads away.
+                let to_left = points.get(1).is_some_and(|next| next.0 < start.0);
+                let (x, anchor) = if to_left { (start.0 + 5.0, Anchor::Start) } else { (start.0 - 5.0, Anchor::End) };
+                svg.text((x, start.1 + 13.0), 9.0, anchor, GRAY, &edge.label);
             }
         }
         for (node, place) in function.nodes.iter().zip(&places) {
@@ -216,12 +222,10 @@ fn block(svg: &mut Svg, node: &Node, place: Rectangle) {
             let mark = Rectangle { x: place.x + PADDING, y: y - 8.0, width: 9.0, height: 9.0 };
             svg.rectangle(mark, fill(scope), GRAY, &format!("the same in each {scope}"));
         }
-        let (color, mark) = if line.wrong {
-            (RED, "! ")
-        } else if line.scope.is_some() {
-            (INK, "")
-        } else {
-            (GRAY, "")
+        let (color, mark) = match line {
+            Line { wrong: true, .. } => (RED, "! "),
+            Line { other: true, .. } => (GRAY, ""),
+            _ => (INK, ""),
         };
         let x = place.x + PADDING + 15.0;
         svg.text((x, y), SIZE, Anchor::Start, color, &format!("{mark}{}", line.text));

@@ -1,18 +1,17 @@
 //! `coop reduce`: makes a module small for which a command does something.
 
+use crate::Status;
 use crate::args::{MOST_SECONDS, whole};
 use crate::io::{self, FileError};
 use crate::process::{self, End, Limits};
+use crate::progress::{self, Progress};
 use crate::reduce::{self, Answer, size};
-use crate::{Status, progress};
 use clap::Args;
 use coop_ir::{Module, binary};
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The word of the command that the file of a candidate replaces.
@@ -69,13 +68,12 @@ struct Run<'a> {
     options: &'a Reduce,
     candidate: PathBuf,
     output: PathBuf,
-    interrupted: Arc<AtomicBool>,
     deadline: Instant,
 }
 
 impl Run<'_> {
     fn is_over(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed) || Instant::now() >= self.deadline
+        progress::interrupted() || Instant::now() >= self.deadline
     }
 
     /// Runs the command for a module: `None` if there is no time for that any more.
@@ -137,13 +135,11 @@ impl Reduce {
         if let Err(error) = std::fs::create_dir_all(&folder) {
             return fail(&folder.display().to_string(), error.to_string());
         }
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&interrupted);
-        if let Err(error) = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)) {
-            return fail("interrupts", error.to_string());
+        if let Err(error) = progress::watch_interrupts() {
+            return fail("coop reduce", error);
         }
         let deadline = Instant::now() + Duration::from_secs(self.seconds);
-        let run = Run { options: self, candidate: folder.join("candidate.spv"), output, interrupted, deadline };
+        let run = Run { options: self, candidate: folder.join("candidate.spv"), output, deadline };
         let result = self.reduce(&run, &loaded.module, &loaded.name);
         let _ = std::fs::remove_dir_all(&folder);
         result
@@ -161,11 +157,11 @@ impl Reduce {
         }
         run.keep(module)?;
         let all = size(module);
-        let progress = progress::counter(u64::from(self.tries), "{pos} of {len} runs, {msg}", !self.quiet);
-        progress.set_message(format!("{all} instructions"));
+        let progress = Progress::new(u64::from(self.tries), "{pos} of at most {len} runs, {msg}", !self.quiet);
+        progress.say(format!("{all} instructions"));
         let mut failure = None;
         let reduced = reduce::reduce(module, self.tries.saturating_sub(1), &mut |candidate: &Module| -> Answer {
-            progress.inc(1);
+            progress.step();
             let shown = run.shows(candidate).and_then(|shown| match shown {
                 Some((true, _)) => run.keep(candidate).map(|()| Some(true)),
                 Some((false, _)) => Ok(Some(false)),
@@ -174,7 +170,7 @@ impl Reduce {
             match shown {
                 Ok(Some(kept)) => {
                     if kept {
-                        progress.set_message(format!("{} of {all} instructions", size(candidate)));
+                        progress.say(format!("{} of {all} instructions", size(candidate)));
                     }
                     ControlFlow::Continue(kept)
                 }
@@ -185,7 +181,7 @@ impl Reduce {
                 }
             }
         });
-        progress.finish_and_clear();
+        drop(progress);
         if let Some(error) = failure {
             return Err(error);
         }

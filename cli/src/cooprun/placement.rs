@@ -38,7 +38,8 @@ pub(super) struct PlacementArgs {
     matrix: Vec<Matrix>,
     #[command(flatten)]
     spec: SpecArgs,
-    /// Lower the module that asks first, so that the placement is that of the lowering
+    /// Lower the module that asks first, so that the placement is that of the lowering. As it accesses elements one by one, factors
+    /// are held once, as accumulators are
     #[arg(long, value_enum, value_name = "TARGET")]
     lower: Option<LowerName>,
     /// The invocations of a workgroup, for matrices of that scope
@@ -100,8 +101,8 @@ impl Matrix {
             return Err(format!("{rows}x{columns} is not a size of 1 to {MOST_ELEMENTS} elements"));
         }
         let most = exact_integers(component);
-        if u64::from(rows.max(columns) - 1) > most {
-            return Err(format!("{rows}x{columns}: {name} has no numbers for rows and columns above {most}"));
+        if u64::from(rows.max(columns)) > most {
+            return Err(format!("{rows}x{columns}: {name} has numbers for {most} rows and columns"));
         }
         Ok(Matrix { component, rows, columns, use_, workgroup })
     }
