@@ -561,7 +561,7 @@ fn a_device_says_where_elements_are() {
     }
 }
 
-/// What diverges has the color of it, in both formats, with the lines of source.
+/// Divergent blocks have their color in both formats, with the lines of source.
 #[test]
 fn the_graph_shows_who_executes_what() {
     let folder = folder("graph");

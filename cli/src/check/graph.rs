@@ -36,6 +36,8 @@ pub(super) struct FunctionGraph {
     pub(super) nodes: Vec<Node>,
     /// The branches.
     pub(super) edges: Vec<Edge>,
+    /// Pairs of blocks of which the second is behind the loop that the first is the end of.
+    pub(super) behind: Vec<(usize, usize)>,
 }
 
 /// A block.
@@ -190,7 +192,11 @@ impl Shown<'_> {
                 }
             }
         }
-        FunctionGraph { name, nodes, edges }
+        let merge =
+            |to: usize| cfg.merge(cfg.rpo()[to]).filter(|merge| merge.is_loop).and_then(|merge| number(merge.merge?));
+        let loops = edges.iter().filter(|e| e.back);
+        let behind = loops.filter_map(|e| Some((e.from, merge(e.to)?))).collect();
+        FunctionGraph { name, nodes, edges, behind }
     }
 
     fn node(&self, function: &Function, block: usize, cfg: &Cfg) -> Node {

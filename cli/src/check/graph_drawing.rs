@@ -76,18 +76,26 @@ fn size(node: &Node) -> (f64, f64) {
 impl Layout {
     fn new(function: &FunctionGraph) -> Layout {
         let count = function.nodes.len();
-        let mut layer = vec![0; count];
-        // Blocks come in an order in which branches lead forward, but for those that lead back.
-        for from in 0..count {
-            for edge in function.edges.iter().filter(|e| e.from == from && !e.back) {
-                layer[edge.to] = layer[edge.to].max(layer[from] + 1);
+        let mut layer: Vec<usize> = vec![0; count];
+        let forward = function.edges.iter().filter(|e| !e.back).map(|e| (e.from, e.to));
+        let below: Vec<(usize, usize)> = forward.chain(function.behind.iter().copied()).collect();
+        // What is behind a loop may come before its end in the order of blocks. More rounds than blocks there are only where
+        // loops are not nested.
+        for _ in 0..count {
+            let before = layer.clone();
+            for (from, to) in below.iter().filter(|(from, to)| from != to) {
+                layer[*to] = layer[*to].max(layer[*from] + 1).min(count);
+            }
+            if layer == before {
+                break;
             }
         }
         let depth = layer.iter().max().map_or(0, |last| last + 1);
         let mut layers: Vec<Vec<Item>> = vec![Vec::new(); depth];
         (0..count).for_each(|block| layers[layer[block]].push(Item::Block(block)));
         for (number, edge) in function.edges.iter().enumerate().filter(|(_, e)| !e.back) {
-            layers[layer[edge.from] + 1..layer[edge.to]].iter_mut().for_each(|l| l.push(Item::Passing(number)));
+            let between = layer[edge.from] + 1..layer[edge.to];
+            layers.get_mut(between).into_iter().flatten().for_each(|l| l.push(Item::Passing(number)));
         }
         let mut layout = Layout { layers, sizes: function.nodes.iter().map(size).collect() };
         layout.order(&function.edges);
