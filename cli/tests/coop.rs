@@ -181,6 +181,7 @@ fn bad_input_is_told() {
         (vec!["diff", &loose, GEMM], "%2"),
         (vec!["stats", &none, GEMM], "no such file"),
         (vec!["reduce", GEMM, "--", "true"], "has no {}"),
+        (vec!["reduce", GEMM, "-o", "-", "--", "true", "{}"], "--output -: the smallest module so far is kept in a file"),
         (vec!["reduce", &loose, "--", "true", "{}"], "not well formed"),
         (vec!["reduce", GEMM, "--", "no-such-program-here", "{}"], "no-such-program-here: "),
         (vec!["reduce", GEMM, "--status", "3", "--", "true", "{}"], "is to end with status 3 and ended with status 0"),

@@ -36,7 +36,7 @@ Examples:
   coopcheck --allow store-rows-overlap -     a module from standard input, one rule off
   coopcheck --run gemm.toml gemm.spv         run it too, in an interpreter
   coopcheck --profile nvidia-h100 a.spv      whether a device takes it, too
-  coopcheck --graph flow.svg a.spv           its control flow, in the colors of who executes what together
+  coopcheck --graph flow.svg a.spv           its control flow, colored by uniformity
   coopcheck devices a.spv                    which devices take it, as it is or lowered
   coopcheck explain muladd-k-mismatch        what a rule checks and why
   coopcheck explain 08973                    the rule for a Vulkan VUID

@@ -122,6 +122,9 @@ impl Reduce {
         if !self.command.iter().any(|word| word.to_string_lossy().contains(FILE)) {
             return fail("COMMAND", format!("has no {FILE}, which is where the file of a module goes"));
         }
+        if self.output.as_deref() == Some(Path::new("-")) {
+            return fail("--output -", "the smallest module so far is kept in a file: name one".to_owned());
+        }
         let loaded = io::load(&self.input)?;
         if let Err(problems) = coop_ir::verify::verify(&loaded.module) {
             let first = problems.first().map_or_else(String::new, ToString::to_string);
