@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# release.sh: the archives of a release, with coopcheck, cooplower and cooprun, completions, manual pages and licences.
+# release.sh: the archives of a release, with coop, coopcheck, cooplower and cooprun, completions, manual pages and licences.
+# The tools are one program: coop, and links to it with the other names.
 #
 #   release.sh [TARGET...]    build and pack for these targets [x86_64-unknown-linux-gnu]
-#   release.sh --bin FOLDER   pack the tools in FOLDER for this machine, without building
+#   release.sh --bin FOLDER   pack coop of FOLDER for this machine, without building
 #
 # Archives and their checksums are written to the folder of OUT [dist]. Another architecture needs its standard library
 # (`rustup target add aarch64-unknown-linux-gnu`) and a linker: TARGET's gcc (Debian: gcc-aarch64-linux-gnu) is used if it is there.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 out="${OUT:-$root/dist}"
-tools=(coopcheck cooplower cooprun)
-# The most bytes of a tool. Tests pack larger ones, with less compression.
+tools=(coop coopcheck cooplower cooprun)
+# The most bytes of the program. Tests pack larger ones, with less compression.
 most="${MOST_BYTES:-10000000}"
 
 die() { echo "release.sh: $*" >&2; exit 1; }
@@ -21,10 +22,18 @@ mkdir -p "$out"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
-# Completions and manual pages, by tools of FOLDER that run here.
+# Makes links to coop of FOLDER, with the names of the tools.
+link() {
+  local tool
+  for tool in "${tools[@]:1}"; do ln -sf coop "$1/$tool"; done
+}
+
+# Completions and manual pages, by coop of FOLDER, which runs here.
 describe() {
-  local bin="$1" to="$2" tool
-  mkdir -p "$to/completions" "$to/man"
+  local bin="$work/here" to="$2" tool
+  mkdir -p "$to/completions" "$to/man" "$bin"
+  ln -sf "$(cd "$1" && pwd)/coop" "$bin/coop"
+  link "$bin"
   for tool in "${tools[@]}"; do
     "$bin/$tool" --completions bash > "$to/completions/$tool.bash"
     "$bin/$tool" --completions zsh > "$to/completions/_$tool"
@@ -33,18 +42,17 @@ describe() {
   done
 }
 
-# Packs the tools of FOLDER for TARGET; tools of HERE, which run on this machine, describe themselves.
+# Packs coop of FOLDER for TARGET; that of HERE, which runs on this machine, describes the tools.
 pack() {
-  local bin="$1" target="$2" here="$3" name folder tool size
+  local bin="$1" target="$2" here="$3" name folder size
   name="coop-$version-$target"
   folder="$work/$name"
   mkdir -p "$folder"
-  for tool in "${tools[@]}"; do
-    [ -x "$bin/$tool" ] || die "$bin/$tool is not there"
-    size="$(stat -c %s "$bin/$tool")"
-    [ "$size" -le "$most" ] || die "$bin/$tool has $size bytes, more than $most: is it stripped?"
-    install -m 755 "$bin/$tool" "$folder/$tool"
-  done
+  [ -x "$bin/coop" ] || die "$bin/coop is not there"
+  size="$(stat -c %s "$bin/coop")"
+  [ "$size" -le "$most" ] || die "$bin/coop has $size bytes, more than $most: is it stripped?"
+  install -m 755 "$bin/coop" "$folder/coop"
+  link "$folder"
   describe "$here" "$folder"
   cp "$root/LICENSE-MIT" "$root/LICENSE-APACHE" "$root/README.md" "$root/CHANGELOG.md" "$folder"
   # The same files give the same archive.
@@ -61,7 +69,7 @@ build() {
     command -v "$linker" > /dev/null || die "no linker for $target: $linker is not there (Debian: gcc-${target%%-*}-linux-gnu)"
     export "CARGO_TARGET_$(echo "$target" | tr 'a-z-' 'A-Z_')_LINKER=$linker"
   fi
-  cargo build --manifest-path "$root/Cargo.toml" --locked --profile dist --target "$target" -p coop-cli --bins
+  cargo build --manifest-path "$root/Cargo.toml" --locked --profile dist --target "$target" -p coop-cli --bin coop
 }
 
 if [ "${1:-}" = --bin ]; then

@@ -14,6 +14,8 @@ mod execute;
 mod json;
 mod kernel_case;
 pub mod on;
+mod placement;
+mod placement_drawing;
 mod prove;
 pub mod results;
 pub mod verify;
@@ -54,7 +56,7 @@ Exit status:
 /// Run SPIR-V compute modules on a Vulkan device or in an interpreter and compare what they write.
 #[derive(Parser, Debug)]
 #[command(name = "cooprun", version, after_long_help = EXAMPLES)]
-struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
@@ -79,6 +81,8 @@ enum Command {
     Compile(compile::Compile),
     /// Lower a module and prove that the result stores the same for all contents of the buffers
     Prove(prove::Prove),
+    /// Show which invocation holds which element of matrices, as a table or drawn
+    Placement(placement::PlacementArgs),
 }
 
 /// The reason why a subcommand failed.
@@ -228,7 +232,11 @@ pub fn main() -> Status {
     if let Some(status) = crate::describe::from_arguments(Cli::command) {
         return status;
     }
-    let cli = Cli::parse();
+    execute(&Cli::parse())
+}
+
+/// Does what a command line asks for.
+pub(crate) fn execute(cli: &Cli) -> Status {
     let (result, json) = match &cli.command {
         Command::Devices(command) => (command.run(), command.json()),
         Command::Profile(command) => (command.run(), false),
@@ -238,6 +246,7 @@ pub fn main() -> Status {
         Command::Verify(command) => (command.run(&cli.style), command.json()),
         Command::Compile(command) => (command.run(&cli.style), command.json()),
         Command::Prove(command) => (command.run(&cli.style), command.json()),
+        Command::Placement(command) => (command.run(&cli.style), command.json()),
     };
     report(result, json)
 }

@@ -208,8 +208,11 @@ pub fn print(text: &str) {
 }
 
 fn print_bytes(bytes: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    let write = || {
+        let mut out = std::io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush())
+    };
+    match crate::progress::aside(write) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {
             error(&format!("error: stdout: {}", describe(&e)));
             std::process::exit(crate::Status::BadInput.code().into());
@@ -221,7 +224,7 @@ fn print_bytes(bytes: &[u8]) {
 /// Writes a line to standard error, as far as that is possible.
 pub fn error(line: &str) {
     // Nobody is left to tell when this fails.
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    let _ = crate::progress::aside(|| writeln!(std::io::stderr().lock(), "{line}"));
 }
 
 /// Writes `bytes` to a file, or to standard output for `-`.

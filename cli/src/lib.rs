@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod check;
+pub mod coop;
 pub mod cooprun;
 mod describe;
 pub mod interp;
@@ -12,8 +13,11 @@ pub mod io;
 pub mod json;
 pub mod lower;
 pub mod process;
+pub mod progress;
 mod proving;
+pub mod reduce;
 pub mod render;
+mod svg;
 
 use std::process::ExitCode;
 

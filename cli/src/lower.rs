@@ -86,7 +86,7 @@ enum EnvArg {
 /// Lower cooperative matrices in a SPIR-V module to what a device can run
 #[derive(Parser, Debug)]
 #[command(name = "cooplower", version, after_help = HELP)]
-struct Cli {
+pub(crate) struct Cli {
     /// The module: SPIR-V words in either byte order, or assembly; - for standard input
     #[arg(value_name = "FILE", required_unless_present_any = ["list_passes", "list_profiles"])]
     input: Option<PathBuf>,
@@ -164,6 +164,12 @@ struct Cli {
     /// The folder to write those to
     #[arg(long, value_name = "DIR")]
     dump_dir: Option<PathBuf>,
+    /// Print what each pass changed, to standard error, with so many lines around it
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
+    dump_changed: Option<usize>,
+    /// Run only these passes, by commas, on any module, whatever they usually come after
+    #[arg(long, value_name = "PASSES", value_delimiter = ',', value_parser = parse_pass, conflicts_with_all = ["fuel", "prove"])]
+    passes: Vec<String>,
     /// Check that the module is well formed after each pass
     #[arg(long)]
     verify_each: bool,
@@ -182,7 +188,12 @@ pub fn main() -> Status {
     if let Some(status) = crate::describe::from_arguments(Cli::command) {
         return status;
     }
-    match run(&Cli::parse()) {
+    execute(&Cli::parse())
+}
+
+/// Does what a command line asks for.
+pub(crate) fn execute(cli: &Cli) -> Status {
+    match run(cli) {
         Ok(status) => status,
         Err(e) => {
             io::error(&format!("error: {e}"));
@@ -223,11 +234,13 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         return Ok(Status::Findings);
     }
     let options = options(cli, profile.as_deref(), spec)?;
+    can_run(&cli.passes, options.target)?;
     let mut seen: Vec<(String, Module)> = Vec::new();
-    let wanted = |name: &str| match (&cli.dump_after, &cli.dump_dir) {
+    let dumped = |name: &str| match (&cli.dump_after, &cli.dump_dir) {
         (Some(which), Some(_)) => which == "all" || name.ends_with(&format!("-{which}")),
         _ => false,
     };
+    let wanted = |name: &str| cli.dump_changed.is_some() || dumped(name);
     let watched = |options: &Options<'_>, seen: &mut Vec<(String, Module)>| {
         seen.clear();
         lower_with(&loaded.module, options, &mut |name, module| {
@@ -251,7 +264,10 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     };
     let fit = fit.and_then(|fit| without_components(cli, &loaded, &options, profile.as_ref(), fit));
     if let Some(dir) = &cli.dump_dir {
-        seen.iter().try_for_each(|(name, module)| dump(dir, name, module))?;
+        seen.iter().filter(|(name, _)| dumped(name)).try_for_each(|(name, module)| dump(dir, name, module))?;
+    }
+    if let Some(context) = cli.dump_changed {
+        dump_changed(cli, context, &loaded.module, &seen);
     }
     match fit {
         Ok(fit) => match unproved(cli, &loaded, &fit.lowered, &options)? {
@@ -260,6 +276,14 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         },
         Err(Error::Refused(refusal)) => {
             refuse(cli, &loaded, &refusal);
+            Ok(Status::Refused)
+        }
+        Err(Error::Bug { pass, message }) if !cli.passes.is_empty() => {
+            io::error(&format!("{}: {pass} needs passes that usually come before it: {message}", loaded.name));
+            io::error(&format!(
+                "  help: add those to --passes {}; --list-passes has their order",
+                cli.passes.join(",")
+            ));
             Ok(Status::Refused)
         }
         Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
@@ -297,6 +321,13 @@ fn without_components(
     }
 }
 
+/// The name of a pass.
+fn parse_pass(text: &str) -> Result<String, String> {
+    let meant = || DidYouMean(nearest(text, PASSES.iter().map(|pass| pass.name)));
+    let known = PASSES.iter().any(|pass| pass.name == text);
+    known.then(|| text.to_owned()).ok_or_else(|| format!("no such pass, --list-passes lists them{}", meant()))
+}
+
 /// A feature that can be done without.
 fn parse_lack(text: &str) -> Result<Feature, String> {
     let known = || Lacks::FEATURES.iter().map(|f| f.name());
@@ -325,6 +356,18 @@ fn unproved(cli: &Cli, loaded: &Loaded, lowered: &Lowered, options: &Options<'_>
         "error: nothing is written, because the output is not proved to store what the input stores; without --prove it is written all the same",
     );
     Ok(Some(Status::Refused))
+}
+
+/// Says which of the passes that are asked for no lowering to the target runs.
+fn can_run(passes: &[String], target: Target) -> Result<(), FileError> {
+    let of_others = |name: &&String| {
+        target != Target::Auto && PASSES.iter().any(|pass| pass.name == **name && !pass.targets.contains(&target))
+    };
+    let Some(name) = passes.iter().find(of_others) else { return Ok(()) };
+    let targets = PASSES.iter().filter(|pass| pass.name == *name).flat_map(|pass| pass.targets);
+    let targets: Vec<String> = targets.map(ToString::to_string).collect();
+    let message = format!("is not run for target {target}: give --target {}", targets.join(" or "));
+    Err(FileError { name: format!("--passes {name}"), message })
 }
 
 /// Returns the options of the lowering.
@@ -361,6 +404,7 @@ fn options<'a>(cli: &Cli, profile: Option<&'a Profile>, spec: Specialization) ->
     options.vulkan = cli.env.map(|EnvArg::Vulkan| Vulkan { local_arguments });
     options.verify_each |= cli.verify_each;
     options.fuel = cli.fuel;
+    options.passes.clone_from(&cli.passes);
     Ok(options)
 }
 
@@ -460,6 +504,23 @@ fn text(module: &Module) -> String {
     print(module, &PrintOptions::default()).text
 }
 
+/// Prints what each pass changed.
+fn dump_changed(cli: &Cli, context: usize, input: &Module, seen: &[(String, Module)]) {
+    let before = std::iter::once(input).chain(seen.iter().map(|(_, module)| module));
+    for (before, (name, after)) in before.zip(seen) {
+        let difference = crate::coop::difference(before, after);
+        if difference.is_empty() {
+            io::error(&format!("{name}: nothing changed"));
+            continue;
+        }
+        let [removed, added] = difference.changes();
+        io::error(&format!("{name}: -{removed} +{added}"));
+        let heads = [format!("before {name}"), format!("after {name}")];
+        let text = difference.unified([&heads[0], &heads[1]], context, cli.style.color.on_stderr());
+        io::error(text.trim_end());
+    }
+}
+
 fn dump(dir: &Path, name: &str, module: &Module) -> Result<(), FileError> {
     let fail = |e: std::io::Error| FileError { name: dir.display().to_string(), message: e.to_string() };
     std::fs::create_dir_all(dir).map_err(fail)?;
@@ -513,6 +574,16 @@ fn say(cli: &Cli, loaded: &Loaded, lowered: &Lowered) {
     }
     let size = report.size.output;
     if !report.skipped_passes.is_empty() {
+        if !cli.passes.is_empty() {
+            let ran: Vec<&str> = report.passes.iter().map(|pass| pass.pass).collect();
+            io::error(&format!(
+                "{}: {} ran and no other pass, {} -> {size} bytes",
+                loaded.name,
+                ran.join(", "),
+                loaded.bytes.len()
+            ));
+            return;
+        }
         let (ran, skipped) = (report.passes.len(), report.skipped_passes.join(", "));
         io::error(&format!("{}: not finished: {ran} passes ran, and not {skipped} (--fuel)", loaded.name));
         return;

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The time between two looks at a process.
@@ -101,19 +102,51 @@ pub fn program_with(runner: Option<&OsStr>) -> Command {
 pub fn finish(command: &mut Command, limits: Limits) -> std::io::Result<Finished> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
-    let end = wait(&mut child, limits);
-    let finished =
-        |end| Finished { end, stdout: stdout.join().unwrap_or_default(), stderr: stderr.join().unwrap_or_default() };
-    end.map(finished)
+    let end = wait(&mut child, limits, |_| {}, &|| false)?;
+    let text = |thread: JoinHandle<String>| thread.join().unwrap_or_default();
+    Ok(Finished { end: end.unwrap_or(End::OutOfTime(limits.time)), stdout: text(stdout), stderr: text(stderr) })
 }
 
-fn wait(child: &mut Child, limits: Limits) -> std::io::Result<End> {
+/// Runs a process and all that it starts to its end, or kills them where one of these goes over the time, the process itself goes over the
+/// memory, or `stop` returns true: then there is no result. An interrupt of the terminal does not reach them.
+pub fn finish_all(command: &mut Command, limits: Limits, stop: &dyn Fn() -> bool) -> std::io::Result<Option<Finished>> {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
+    let end = wait(&mut child, limits, kill_group, stop)?;
+    // What it left behind holds its output open.
+    kill_group(&child);
+    let text = |thread: JoinHandle<String>| thread.join().unwrap_or_default();
+    let (stdout, stderr) = (text(stdout), text(stderr));
+    Ok(end.map(|end| Finished { end, stdout, stderr }))
+}
+
+/// Kills the processes of the group that a process leads.
+fn kill_group(child: &Child) {
+    #[cfg(unix)]
+    if let Ok(group) = i32::try_from(child.id()) {
+        // They may have ended by themselves since.
+        let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::Signal::SIGKILL);
+    }
+    #[cfg(not(unix))]
+    let _ = child;
+}
+
+/// Waits for a process, or kills it: `None` if `stop` returned true.
+fn wait(
+    child: &mut Child,
+    limits: Limits,
+    kill_others: fn(&Child),
+    stop: &dyn Fn() -> bool,
+) -> std::io::Result<Option<End>> {
     let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(End::of(status));
+            return Ok(Some(End::of(status)));
         }
-        let end = if start.elapsed() > limits.time {
+        let stopped = stop();
+        let end = if stopped || start.elapsed() > limits.time {
             Some(End::OutOfTime(limits.time))
         } else if resident(child.id()).is_some_and(|held| held > limits.memory) {
             Some(End::OutOfMemory(limits.memory))
@@ -121,10 +154,11 @@ fn wait(child: &mut Child, limits: Limits) -> std::io::Result<End> {
             None
         };
         if let Some(end) = end {
+            kill_others(child);
             // It may have ended by itself since.
             let _ = child.kill();
             child.wait()?;
-            return Ok(end);
+            return Ok(Some(end).filter(|_| !stopped));
         }
         std::thread::sleep(PAUSE);
     }
@@ -138,7 +172,7 @@ fn resident(process: u32) -> Option<u64> {
     Some(kib / 1024)
 }
 
-fn reader(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
@@ -170,5 +204,22 @@ mod tests {
         assert_eq!(shell("exec sleep 30", Limits { time, ..AMPLE }).end, End::OutOfTime(time));
         let hungry = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
         assert_eq!(shell(hungry, Limits { memory: 64, ..AMPLE }).end, End::OutOfMemory(64));
+    }
+
+    #[test]
+    fn what_a_process_started_ends_with_it() {
+        let time = Duration::from_millis(200);
+        let start = Instant::now();
+        let run = |script: &str, stop: bool| {
+            let mut command = Command::new("sh");
+            finish_all(command.args(["-c", script]), Limits { time, ..AMPLE }, &|| stop).unwrap()
+        };
+        // The second process holds the output open.
+        let slow = run("echo out; sleep 30 & sleep 30; true", false).expect("it was not stopped");
+        assert_eq!((slow.end, slow.stdout.as_str()), (End::OutOfTime(time), "out\n"));
+        let left = run("sleep 30 & exit 4", false).expect("it was not stopped");
+        assert_eq!(left.end, End::Status(4));
+        assert_eq!(run("sleep 30; true", true), None);
+        assert!(start.elapsed() < Duration::from_secs(20));
     }
 }

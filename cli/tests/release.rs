@@ -55,7 +55,7 @@ fn archives_unpack_and_run() {
     assert!(run(folder, "sha256sum", &["--check", "--quiet", &format!("{name}.sha256")]).status.success());
     assert!(run(folder, "tar", &["-xzf", name]).status.success());
     let unpacked = folder.join(name.trim_end_matches(".tar.gz"));
-    for tool in ["coopcheck", "cooplower", "cooprun"] {
+    for tool in ["coop", "coopcheck", "cooplower", "cooprun"] {
         let packed = Command::new(unpacked.join(tool)).arg("--version").output().expect("it runs");
         assert!(text(&packed).contains(&format!("{tool} {}", env!("CARGO_PKG_VERSION"))), "{}", text(&packed));
         let bash = std::fs::read_to_string(unpacked.join(format!("completions/{tool}.bash"))).expect("a script");
@@ -68,7 +68,15 @@ fn archives_unpack_and_run() {
         let page = std::fs::read_to_string(unpacked.join(format!("man/{tool}.1"))).expect("a page");
         assert!(page.contains(&format!(".TH {tool} 1")) && page.contains(".SH OPTIONS"), "{page}");
     }
-    assert!(unpacked.join("man/cooprun-verify.1").is_file() && unpacked.join("man/coopcheck-devices.1").is_file());
+    for page in ["cooprun-verify", "coopcheck-devices", "coop-reduce", "coop-run-verify"] {
+        assert!(unpacked.join(format!("man/{page}.1")).is_file(), "{page}");
+    }
+    // One program, and links to it.
+    let programs = std::fs::read_dir(&unpacked).expect("a folder").map(|entry| entry.expect("an entry"));
+    let programs =
+        programs.filter(|entry| entry.file_type().expect("a type").is_file() && entry.path().extension().is_none());
+    let names: Vec<String> = programs.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    assert_eq!(names.iter().filter(|name| !name.starts_with("LICENSE")).collect::<Vec<_>>(), ["coop"]);
     for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md"] {
         assert_eq!(std::fs::read(unpacked.join(file)).expect(file), std::fs::read(root().join(file)).expect(file));
     }
@@ -189,8 +197,7 @@ fn the_hook_takes_what_coopcheck_takes() {
 #[test]
 fn the_image_has_the_tools_as_they_are_released() {
     let file = read("Dockerfile");
-    for tool in ["coopcheck", "cooplower", "cooprun"] {
-        assert!(file.contains(&format!("/source/target/dist/{tool} ")), "{tool}");
-    }
+    assert!(file.contains("/source/target/dist/coop "));
+    assert!(file.contains("for tool in coopcheck cooplower cooprun; do ln -s coop "));
     assert!(file.contains("--locked --profile dist") && read("Cargo.toml").contains("[profile.dist]"));
 }

@@ -12,14 +12,14 @@ const POSITIONS: [(&str, usize); 11] = [
     ("uniformity", 14),
     ("device", 0),
     ("validate", 75),
-    ("passes", 226),
+    ("passes", 225),
     ("components", 0),
     ("coopmat", 0),
     ("capi", 0),
     ("layer", 0),
     ("exec", 41),
     ("cli", 3),
-    ("lab", 108),
+    ("lab", 103),
 ];
 
 /// The source files of a folder.

@@ -175,6 +175,9 @@ pub struct Options<'a> {
     pub verify_each: bool,
     /// Run only this many passes.
     pub fuel: Option<usize>,
+    /// Run only these passes, by name, on any module; all where there are none. One that needs what an earlier one does may
+    /// refuse, or fail with a bug.
+    pub passes: Vec<String>,
     /// The most instructions that are made, those that later passes remove again included: more are refused. It bounds memory and,
     /// as each takes about as long as another, time.
     pub most_instructions: usize,
@@ -218,6 +221,7 @@ impl Options<'_> {
             apply_function: None,
             verify_each: cfg!(debug_assertions),
             fuel: None,
+            passes: Vec::new(),
             most_instructions: Options::MOST_INSTRUCTIONS,
             deadline: None,
         }

@@ -274,7 +274,7 @@ fn lower_watched(module: &Module, options: &Options<'_>, after: After<'_>) -> Re
         let passes = PASSES.iter().filter(|p| OF_TYPES.contains(&p.name));
         return with_passes(module, options, &Subgroups::none(), None, passes, after);
     }
-    if !to_shaders && without_matrices {
+    if !to_shaders && without_matrices && options.passes.is_empty() {
         let profile = options.profile.map(|p| p.name.clone());
         let report = Report { target: options.target.to_string(), profile, ..Report::default() };
         return Ok(Lowered { module: module.clone(), report });
@@ -324,7 +324,8 @@ fn with_passes<'p>(
     let (bound, non_uniform) = (original.header.bound, Bindings::default());
     let mut cx = PassCx { options, report: &mut report, bound, declared: &declared, non_uniform };
     for (number, pass) in passes.enumerate() {
-        if options.fuel.is_some_and(|fuel| number >= fuel) {
+        let chosen = options.passes.is_empty() || options.passes.iter().any(|name| name == pass.name);
+        if !chosen || options.fuel.is_some_and(|fuel| number >= fuel) {
             cx.report.skipped_passes.push(pass.name);
             continue;
         }

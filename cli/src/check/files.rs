@@ -2,12 +2,14 @@
 
 use super::baseline::{self, Baseline, Counts, Fingerprint};
 use super::compile::{Compiler, Language};
+use super::graph;
 use super::group::{self, Groups, Owner, Piece};
 use super::project::{Configuration, Project};
 use super::run::Dynamic;
 use super::{Cli, Format, allow, sarif};
 use crate::io::Loaded;
 use crate::json::Places;
+use crate::progress::Progress;
 use crate::render::{Problem, Renderer};
 use crate::{Status, io, json, render};
 use coop_ir::constant::Constants;
@@ -15,7 +17,6 @@ use coop_ir::decorate::Decorations;
 use coop_ir::source::SourceMap;
 use coop_ir::spv::Capability;
 use coop_validate::{Device, Level, Options, Report, TargetEnv};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -126,6 +127,32 @@ impl Task<'_> {
     }
 }
 
+/// Draws the control flow of the only file.
+pub(super) fn draw(task: &Task<'_>, to: &Path) -> Result<(), String> {
+    let files = task.files()?;
+    let [file] = files.as_slice() else {
+        return Err(format!("--graph draws one file, not {}", files.len()));
+    };
+    if file.as_os_str() == "-" {
+        return Err("--graph reads its file twice, and standard input can be read once".to_owned());
+    }
+    let bytes = match Language::of(file) {
+        Some(language) => task.compiler().compile(language, file),
+        None => io::read_bytes(file),
+    };
+    let loaded = bytes.and_then(|bytes| io::parse(io::display_name(file), bytes)).map_err(|e| e.to_string())?;
+    let job = task.jobs(&files).into_iter().next();
+    let options = job.as_ref().map_or(task.options, |job| &job.options);
+    let entry = task.cli.entry.entry.as_deref().or_else(|| options.device.as_ref()?.entry.as_deref());
+    let of_profile = || options.device.as_ref().map(|device| device.profile.limits.subgroup_size);
+    let choice = graph::Choice {
+        entry,
+        specialization: &options.specialization,
+        subgroup_size: options.subgroup_size.or_else(of_profile),
+    };
+    graph::write(to, &loaded, &choice).map_err(|e| e.to_string())
+}
+
 /// Checks the files of a command line, or of its project.
 pub(super) fn check(task: &Task<'_>) -> Result<Checked, String> {
     let cli = task.cli;
@@ -161,14 +188,12 @@ pub(super) fn check(task: &Task<'_>) -> Result<Checked, String> {
         |job| check_file(job, &inputs, &style),
         |mut outcome| {
             let pieces = std::mem::take(&mut outcome.pieces);
-            progress.suspend(|| {
-                if !grouped {
-                    pieces.iter().for_each(|piece| io::print(&piece.text));
-                }
-                if !outcome.messages.is_empty() {
-                    io::error(outcome.messages.trim_end());
-                }
-            });
+            if !grouped {
+                pieces.iter().for_each(|piece| io::print(&piece.text));
+            }
+            if !outcome.messages.is_empty() {
+                io::error(outcome.messages.trim_end());
+            }
             if grouped {
                 groups.add(pieces, &outcome.owner);
             }
@@ -177,10 +202,10 @@ pub(super) fn check(task: &Task<'_>) -> Result<Checked, String> {
             }
             read.extend(outcome.sources.drain(..).map(PathBuf::from));
             total.add(outcome);
-            progress.inc(1);
+            progress.step();
         },
     );
-    progress.finish_and_clear();
+    drop(progress);
     io::print(&groups.text(cli.format != Format::Human, cli.style.verbose > 0));
     if cli.format == Format::Sarif {
         io::print(&sarif::document(std::mem::take(&mut total.parts), total.status.code()));
@@ -245,15 +270,10 @@ impl Totals {
 }
 
 /// Returns the progress, shown on a terminal when there are many files.
-fn progress(files: usize, wanted: bool) -> ProgressBar {
+fn progress(files: usize, wanted: bool) -> Progress {
     /// The smallest number of files for which the progress is shown.
     const MANY: usize = 20;
-    if !wanted || files < MANY {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{pos} of {len} files, {eta} left").expect("a template that is fixed");
-    // It is hidden by itself where standard error is no terminal.
-    ProgressBar::new(files as u64).with_style(style)
+    Progress::new(files as u64, "{pos} of {len} files, {eta} left", wanted && files >= MANY)
 }
 
 /// Returns the line that says how findings come to be shown in the source of shaders.

@@ -7,6 +7,8 @@ mod compile;
 pub(crate) mod device;
 mod devices;
 mod files;
+mod graph;
+mod graph_drawing;
 mod group;
 mod lsp;
 mod project;
@@ -34,6 +36,7 @@ Examples:
   coopcheck --allow store-rows-overlap -     a module from standard input, one rule off
   coopcheck --run gemm.toml gemm.spv         run it too, in an interpreter
   coopcheck --profile nvidia-h100 a.spv      whether a device takes it, too
+  coopcheck --graph flow.svg a.spv           its control flow, colored by uniformity
   coopcheck devices a.spv                    which devices take it, as it is or lowered
   coopcheck explain muladd-k-mismatch        what a rule checks and why
   coopcheck explain 08973                    the rule for a Vulkan VUID
@@ -60,7 +63,7 @@ Exit status:
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
-struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     /// Modules to check, or shaders in GLSL, HLSL or Slang; - is standard input [default: files of coopcheck.toml]
@@ -111,6 +114,9 @@ struct Cli {
     /// Run each module in the interpreter too, with this case, for at most a minute, and report undefined behavior
     #[arg(long, value_name = "CASE.toml")]
     run: Option<PathBuf>,
+    /// Also draw the control flow of the entry point, in the colors of who executes what together: SVG, or DOT for FILE.dot
+    #[arg(long, value_name = "FILE.svg|FILE.dot", conflicts_with = "watch")]
+    graph: Option<PathBuf>,
     /// Check the barriers of modules without matrices too
     #[arg(long)]
     barriers: bool,
@@ -205,9 +211,13 @@ pub fn main() -> Status {
     if let Some(status) = crate::describe::from_arguments(Cli::command) {
         return status;
     }
-    let cli = Cli::parse();
+    execute(&Cli::parse())
+}
+
+/// Does what a command line asks for.
+pub(crate) fn execute(cli: &Cli) -> Status {
     match &cli.command {
-        None => check(&cli),
+        None => check(cli),
         Some(Command::Explain { name }) => catalogue::explain(name),
         Some(Command::Rules { format: CatalogueFormat::Text }) => {
             io::print(&catalogue::list());
@@ -218,7 +228,7 @@ pub fn main() -> Status {
             Status::Success
         }
         Some(Command::Devices(args)) => devices::run(args),
-        Some(Command::Lsp) => lsp::serve(&cli),
+        Some(Command::Lsp) => lsp::serve(cli),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "coopcheck", &mut script);
@@ -249,7 +259,11 @@ fn once(cli: &Cli) -> Result<files::Checked, String> {
     }
     let options = options(cli, project.as_ref())?;
     let dynamic = run::Dynamic::new(cli)?;
-    files::check(&files::Task { cli, options: &options, dynamic: dynamic.as_ref(), project: project.as_ref() })
+    let task = files::Task { cli, options: &options, dynamic: dynamic.as_ref(), project: project.as_ref() };
+    if let Some(path) = &cli.graph {
+        files::draw(&task, path)?;
+    }
+    files::check(&task)
 }
 
 /// Returns the project, if there is one.

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -20,6 +21,7 @@ use coop_cli::args::{MOST_ENTROPY, MOST_JOBS, MOST_SECONDS, TargetArg, whole};
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::io;
 use coop_cli::process::this_program;
+use coop_cli::progress::{self, Progress};
 use coop_lab::campaign::{
     Differential, Tally, Trouble, Without, entropy, keep, may_end, may_end_lowered, reduce, salt, shrink, try_seed,
 };
@@ -154,6 +156,33 @@ struct Settings {
     without: Option<Without>,
 }
 
+/// The progress of all jobs.
+struct Jobs {
+    progress: Progress,
+    /// The number of the module that each job is at; the number of modules for one that is done.
+    at: Vec<AtomicU64>,
+}
+
+impl Jobs {
+    fn new(jobs: u64, total: u64) -> Jobs {
+        let template = "{pos} of {len} modules, {eta} left";
+        Jobs { progress: Progress::new(total, template, true), at: (0..jobs).map(AtomicU64::new).collect() }
+    }
+
+    /// A job begins with the module of that number.
+    fn begins(&self, job: u64, number: u64) {
+        if let Some(at) = self.at.get(job as usize) {
+            at.store(number, Ordering::Relaxed);
+        }
+        self.progress.reached(self.first());
+    }
+
+    /// Returns the number of the first module that is not done.
+    fn first(&self) -> u64 {
+        self.at.iter().map(|at| at.load(Ordering::Relaxed)).min().unwrap_or(0)
+    }
+}
+
 impl Campaign {
     pub(crate) fn run(&self) -> Result<Status, Failure> {
         let settings = self.settings()?;
@@ -164,7 +193,7 @@ impl Campaign {
             let (job, first) = (worker.first().copied().unwrap_or(0), worker.get(1).copied().unwrap_or(0));
             // What is wrong inside is trouble of its module, not the end.
             std::panic::set_hook(Box::new(|_| {}));
-            let tally = self.work(&settings, &devices, job, first);
+            let tally = self.work(&settings, &devices, job, first, None);
             return Ok(self.status(&tally));
         }
         if let (Some(file), Some(profile)) = (&self.again, self.profile) {
@@ -177,9 +206,12 @@ impl Campaign {
         if !device {
             std::panic::set_hook(Box::new(|_| {}));
         }
-        let alone = |job| self.work(&settings, &Devices::default(), job, job);
+        progress::watch_interrupts().map_err(Failure::Usage)?;
+        let total = self.count.saturating_mul(settings.dialects.len() as u64);
+        let all = &Jobs::new(self.jobs.max(1), total);
+        let alone = |job| self.work(&settings, &Devices::default(), job, job, Some(all));
         let tallies: Vec<Tally> = std::thread::scope(|scope| {
-            let one = |job| if device { self.processes(job) } else { alone(job) };
+            let one = |job| if device { self.processes(job, all) } else { alone(job) };
             let threads: Vec<_> = jobs.map(|job| scope.spawn(move || one(job))).collect();
             threads.into_iter().filter_map(|t| t.join().ok()).collect()
         });
@@ -190,7 +222,22 @@ impl Campaign {
             text.push_str(&format!("made: {}\n", tally.constructs()));
         }
         print(text.trim_end());
+        if progress::interrupted() {
+            io::error(&self.going_on(&settings, all.first()));
+        }
         Ok(self.status(&tally))
+    }
+
+    /// Says how to go on with the module of that number.
+    fn going_on(&self, settings: &Settings, number: u64) -> String {
+        // Each dialect has its turn as before.
+        let rounds = number / settings.dialects.len().max(1) as u64;
+        let done = rounds.saturating_mul(settings.dialects.len() as u64);
+        let words: Vec<String> = std::env::args().collect();
+        let seed = self.seed.wrapping_add(done).to_string();
+        let count = self.count.saturating_sub(rounds).to_string();
+        let words = progress::with_options(&words, &[("--seed", seed), ("--count", count)]);
+        format!("interrupted; to go on: {}", progress::shell_line(&words))
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
@@ -312,14 +359,16 @@ impl Campaign {
     }
 
     /// Every so many-th module from number `first` on.
-    fn work(&self, settings: &Settings, devices: &Devices<'_>, job: u64, first: u64) -> Tally {
+    fn work(&self, settings: &Settings, devices: &Devices<'_>, job: u64, first: u64, all: Option<&Jobs>) -> Tally {
         let differential = self.differential(settings, devices);
         let name = devices.name();
         let (start, mut said) = (Instant::now(), Instant::now());
         let mut tally = Tally::default();
         let total = self.count.saturating_mul(settings.dialects.len() as u64);
         let mut number = first;
-        while number < total && self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most) {
+        let in_time = || self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most);
+        while number < total && in_time() && !progress::interrupted() {
+            all.into_iter().for_each(|all| all.begins(job, number));
             // In turns, so that all have their share when the time is up.
             let (dialect, seed) =
                 (settings.dialects[(number % settings.dialects.len() as u64) as usize], self.seed.wrapping_add(number));
@@ -353,6 +402,7 @@ impl Campaign {
             }
             number = number.saturating_add(self.jobs.max(1));
         }
+        all.into_iter().for_each(|all| all.begins(job, number));
         if name.is_some() {
             let _ = std::fs::write(self.at(job, "json"), tally.to_json().to_string());
         }
@@ -360,7 +410,7 @@ impl Campaign {
     }
 
     /// One job, in a process and in others behind what takes one down.
-    fn processes(&self, job: u64) -> Tally {
+    fn processes(&self, job: u64, all: &Jobs) -> Tally {
         let mut tally = Tally::default();
         let (mut first, start) = (job, Instant::now());
         loop {
@@ -371,7 +421,7 @@ impl Campaign {
             let [json, now] = ["json", "now"].map(|w| self.at(job, w));
             let (_, _) = (std::fs::remove_file(&json), std::fs::remove_file(&now));
             let ended = match self.command(job, first, left).spawn() {
-                Ok(child) => self.watch(child, &now),
+                Ok(child) => self.watch(child, &now, |number| all.begins(job, number)),
                 Err(error) => {
                     io::error(&format!("a process could not be started: {error}"));
                     return tally;
@@ -379,10 +429,14 @@ impl Campaign {
             };
             let text = std::fs::read_to_string(&json).unwrap_or_default();
             tally.add(&Tally::from_json(&serde_json::from_str(&text).unwrap_or_default()));
+            if progress::interrupted() {
+                return tally;
+            }
             let signalled = ended.as_ref().is_ok_and(|status| status.code().is_none());
             let why = match ended {
                 Ok(status) if matches!(status.code(), Some(0 | 1)) => {
                     let (_, _) = (std::fs::remove_file(&json), std::fs::remove_file(&now));
+                    all.begins(job, u64::MAX);
                     return tally;
                 }
                 Ok(status) if status.code() == Some(GIVEN_UP) => None,
@@ -462,7 +516,7 @@ impl Campaign {
     }
 
     /// Waits for a process, as long as it goes on with new modules.
-    fn watch(&self, mut child: Child, now: &Path) -> Result<ExitStatus, u64> {
+    fn watch(&self, mut child: Child, now: &Path, begins: impl Fn(u64)) -> Result<ExitStatus, u64> {
         let (mut last, mut since) = (String::new(), Instant::now());
         loop {
             match child.try_wait() {
@@ -473,6 +527,7 @@ impl Campaign {
             std::thread::sleep(Duration::from_millis(100));
             let at = std::fs::read_to_string(now).unwrap_or_default();
             if at != last {
+                at.split(' ').next().and_then(|number| number.parse().ok()).into_iter().for_each(&begins);
                 (last, since) = (at, Instant::now());
             } else if since.elapsed() > Duration::from_secs(self.patience) {
                 let (_, _) = (child.kill(), child.wait());

@@ -16,6 +16,7 @@ use coop_cli::args::{MOST_JOBS, MOST_SECONDS, whole};
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::io;
 use coop_cli::process::{self, End, Limits};
+use coop_cli::progress::Progress;
 use coop_cli::{BUG, Status};
 use coop_lab::compile::{Fate, Given, TARGETS, Tally, attempt, case_text, give};
 use coop_lab::corpus::{self, Member, Part};
@@ -176,6 +177,7 @@ impl Compile {
             let here = places.iter().enumerate().filter(|(n, _)| (at + n) % self.every == 0);
             todo.extend(here.map(|(_, place)| (place, member)));
         }
+        let progress = Progress::new(todo.len() as u64, "{pos} of {len} modules, {eta} left", true);
         let (todo, tally) = (Mutex::new(todo), Mutex::new(Tally::default()));
         let in_time = || self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most);
         std::thread::scope(|scope| {
@@ -192,6 +194,7 @@ impl Compile {
                             }
                             tally.enter(&place.name, &target, &member.name, fate);
                         }
+                        progress.step();
                     }
                 });
             }

@@ -24,6 +24,7 @@ use coop_cli::args::{MOST_BENCH, MOST_SECONDS, whole};
 use coop_cli::cooprun::results::tera_operations;
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::io;
+use coop_cli::progress::Progress;
 use coop_cli::{Status, io::FileError};
 
 #[derive(Args, Debug)]
@@ -154,7 +155,9 @@ impl Figures {
         print(&format!("{}, {} {}", driver.device, driver.driver, driver.driver_info));
         let deadline = Instant::now() + Duration::from_secs(self.seconds);
         let mut table = Vec::new();
+        let progress = Progress::new(list.figure.len() as u64, "{pos} of {len} figures, {msg}, {eta} left", true);
         for figure in &list.figure {
+            progress.say(figure.name.clone());
             if !self.only.is_empty() && self.only.iter().all(|text| !figure.name.contains(text.as_str())) {
                 continue;
             }
@@ -176,7 +179,9 @@ impl Figures {
                 }
             }
             table.push((figure.name.as_str(), row));
+            progress.step();
         }
+        drop(progress);
         print(&render(&table));
         Ok(Status::Success)
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use coop_cli::Status;
 use coop_cli::cooprun::{Failure, print};
+use coop_cli::progress::Progress;
 use coop_exec::interp::Arithmetic;
 use coop_exec::proof::{Options, Verdict};
 use coop_lab::generator::{Dialect, GeneratorProfile};
@@ -67,7 +68,9 @@ impl Proofs {
              |---|---|---|--:|---|---|\n",
         );
         let (mut tally, mut wrong) = (Tally::default(), 0u32);
-        for entry in list.proof.iter().filter(|entry| entry.module.display().to_string().contains(&self.only)) {
+        let entries = list.proof.iter().filter(|entry| entry.module.display().to_string().contains(&self.only));
+        let progress = Progress::new(entries.clone().count() as u64, "{pos} of {len} entries, {eta} left", true);
+        for entry in entries {
             for subject in list.subjects(entry)? {
                 match subject {
                     Ok(subject) => {
@@ -82,7 +85,9 @@ impl Proofs {
                     }
                 }
             }
+            progress.step();
         }
+        drop(progress);
         let mut text = table;
         if self.planted > 0 {
             let _ = write!(text, "\n{}", tally.table());

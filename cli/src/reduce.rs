@@ -1,0 +1,355 @@
+//! Makes modules small that show something: removes and simplifies instructions as long as a test says that the rest still
+//! shows it.
+//!
+//! Candidates are well formed ([`coop_ir::verify`]) and break no rule of level error that the module itself does not break.
+//! Each step that the test confirms is the start of the next, so the best module so far is always one that was tested.
+
+use coop_ir::builder::Globals;
+use coop_ir::cfg::Case;
+use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::rewrite::{remove_globals, replace_uses};
+use coop_ir::spv::Decoration;
+use coop_ir::types::Type;
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, binary, verify};
+use coop_passes::{Options, Target};
+use std::ops::ControlFlow;
+
+/// The answer of a test: `Continue(true)` if the candidate still shows what is looked for, `Break` to end with the best so far.
+pub type Answer = ControlFlow<(), bool>;
+
+/// The reason why a reduction ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// No step that is known makes the module smaller.
+    Smallest,
+    /// The number of tests is used up.
+    OutOfTries,
+    /// The test ended it.
+    Stopped,
+}
+
+/// The result of a reduction.
+#[derive(Clone, Debug)]
+pub struct Reduced {
+    /// The smallest module that was confirmed; the original, if none was.
+    pub module: Module,
+    /// The number of tests.
+    pub tries: u32,
+    /// The reason why it ended.
+    pub end: End,
+}
+
+/// Returns a module with less in it that still passes the test, which is asked at most `tries` times. The original counts as
+/// tested.
+pub fn reduce(module: &Module, tries: u32, test: &mut dyn FnMut(&Module) -> Answer) -> Reduced {
+    let mut r = Reducer { best: module.clone(), broken: broken(module), tries, asked: 0, stopped: false, test };
+    loop {
+        let mut changed = r.branches();
+        changed |= r.runs();
+        changed |= r.forward();
+        changed |= r.undefine();
+        changed |= r.entry_points();
+        changed |= r.notes();
+        changed |= r.attempt(pruned(&r.best));
+        if !changed || r.is_over() {
+            break;
+        }
+    }
+    let end = match (r.stopped, r.asked < r.tries) {
+        (true, _) => End::Stopped,
+        (false, true) => End::Smallest,
+        (false, false) => End::OutOfTries,
+    };
+    Reduced { module: r.best, tries: r.asked, end }
+}
+
+/// Returns the number of instructions of a module.
+pub fn size(module: &Module) -> usize {
+    module.all().count()
+}
+
+/// Returns the ids of the rules of level error that a module breaks.
+fn broken(module: &Module) -> FxHashSet<&'static str> {
+    let report = coop_validate::check(module, &coop_validate::Options::default());
+    report.blocking().map(|finding| finding.rule.id).collect()
+}
+
+struct Reducer<'a> {
+    best: Module,
+    /// The rules that the original breaks.
+    broken: FxHashSet<&'static str>,
+    tries: u32,
+    asked: u32,
+    stopped: bool,
+    test: &'a mut dyn FnMut(&Module) -> Answer,
+}
+
+impl Reducer<'_> {
+    fn is_over(&self) -> bool {
+        self.stopped || self.asked >= self.tries
+    }
+
+    /// Tests a candidate and takes it if it passes.
+    fn attempt(&mut self, candidate: Module) -> bool {
+        if self.is_over() || size(&candidate) > size(&self.best) || verify::verify(&candidate).is_err() {
+            return false;
+        }
+        if binary::write_words(&candidate) == binary::write_words(&self.best) {
+            return false;
+        }
+        if !broken(&candidate).is_subset(&self.broken) {
+            return false;
+        }
+        self.asked += 1;
+        match (self.test)(&candidate) {
+            ControlFlow::Continue(true) => {
+                self.best = candidate;
+                true
+            }
+            ControlFlow::Continue(false) => false,
+            ControlFlow::Break(()) => {
+                self.stopped = true;
+                false
+            }
+        }
+    }
+
+    /// Tries to remove parts of a list that `list` makes of the best module, many at once as long as that goes.
+    fn parts<T: Clone>(&mut self, list: fn(&Module) -> Vec<T>, without: fn(&Module, &[T]) -> Module) -> bool {
+        let mut changed = false;
+        let mut many = list(&self.best).len().next_power_of_two() / 2;
+        while many > 0 && !self.is_over() {
+            let mut from = 0;
+            loop {
+                let all = list(&self.best);
+                let Some(some) = all.get(from..).filter(|s| !s.is_empty()) else { break };
+                if self.attempt(without(&self.best, &some[..many.min(some.len())])) {
+                    changed = true;
+                } else {
+                    from += many;
+                }
+                if self.is_over() {
+                    break;
+                }
+            }
+            many /= 2;
+        }
+        changed
+    }
+
+    /// Removes instructions whose results nobody uses.
+    fn runs(&mut self) -> bool {
+        self.parts(removable, without)
+    }
+
+    /// Removes names and what says where a module comes from.
+    fn notes(&mut self) -> bool {
+        let names = |m: &Module| m.globals.iter().copied().filter(|r| m.inst(*r).op.is_name()).collect();
+        self.parts(names, |m, gone| {
+            let gone: FxHashSet<InstRef> = gone.iter().copied().collect();
+            let mut out = m.clone();
+            remove_globals(&mut out, |_, r| gone.contains(&r));
+            out
+        })
+    }
+
+    /// Removes all entry points but one.
+    fn entry_points(&mut self) -> bool {
+        let entries: Vec<InstRef> = self.best.globals_with(Op::EntryPoint).collect();
+        if entries.len() < 2 {
+            return false;
+        }
+        entries.iter().any(|kept| {
+            let function = self.best.inst(*kept).entry_function();
+            let mut candidate = self.best.clone();
+            remove_globals(&mut candidate, |m, r| {
+                let i = m.inst(r);
+                let of_other = i.execution_mode().is_some_and(|(of, _)| Some(of) != function);
+                of_other || i.op == Op::EntryPoint && r != *kept
+            });
+            self.attempt(pruned(&candidate))
+        })
+    }
+
+    /// Decides branches, and removes what is not reached any more.
+    fn branches(&mut self) -> bool {
+        let mut changed = false;
+        let mut from = 0;
+        while !self.is_over() {
+            let Some(at) = conditional(&self.best).into_iter().nth(from) else { break };
+            let decided = [true, false].into_iter().any(|taken| {
+                let candidate = decide(&self.best, at, taken);
+                candidate.is_some_and(|candidate| self.attempt(candidate))
+            });
+            changed |= decided;
+            // The one behind a decided one has its number.
+            from += usize::from(!decided);
+        }
+        changed
+    }
+
+    /// Puts the operand of an instruction in its place, where the types are the same.
+    fn forward(&mut self) -> bool {
+        let mut changed = false;
+        let all: Vec<InstRef> = self.best.functions.iter().flat_map(|f| f.insts()).collect();
+        for r in all.into_iter().rev() {
+            let inst = self.best.inst(r);
+            let (Some(id), Some(ty)) = (inst.result, inst.ty) else { continue };
+            if inst.op == Op::Phi || inst.op.is_function_header() || self.is_over() || !self.best.all().any(|l| l == r)
+            {
+                continue;
+            }
+            let same: Option<Id> = inst.ids().find(|o| self.best.type_of(*o) == Some(ty));
+            let Some(other) = same else { continue };
+            let mut candidate = self.best.clone();
+            replace_uses(&mut candidate, &[(id, other)].into_iter().collect());
+            changed |= self.attempt(without(&candidate, &[r]));
+        }
+        changed
+    }
+
+    /// Puts a null constant in the place of values.
+    fn undefine(&mut self) -> bool {
+        self.parts(replaceable, |m, gone| {
+            let mut out = m.clone();
+            let mut globals = Globals::new(&out);
+            let mut map: FxHashMap<Id, Id> = FxHashMap::default();
+            for r in gone {
+                if let (Some(id), Some(ty)) = (m.inst(*r).result, m.inst(*r).ty) {
+                    map.insert(id, globals.null(&mut out, ty));
+                }
+            }
+            replace_uses(&mut out, &map);
+            pruned(&without(&out, gone))
+        })
+    }
+}
+
+/// Returns the instructions of functions that can go: nobody uses them, and the flow of control is none of theirs. The last first.
+fn removable(m: &Module) -> Vec<InstRef> {
+    let used: FxHashSet<Id> = m.all().flat_map(|r| m.inst(r).ids().collect::<Vec<_>>()).collect();
+    let inside = |inst: &Inst| !inst.op.is_merge() && !inst.result.is_some_and(|id| used.contains(&id));
+    let mut out: Vec<InstRef> = bodies(m).filter(|r| inside(m.inst(*r))).collect();
+    out.reverse();
+    out
+}
+
+/// Returns the instructions of functions whose result a null constant can replace.
+fn replaceable(m: &Module) -> Vec<InstRef> {
+    let nullable = |ty: Id| {
+        matches!(
+            Type::of(m, ty),
+            Some(Type::Bool | Type::Scalar(_) | Type::Vector { .. } | Type::Array { .. } | Type::Struct { .. })
+        ) || Type::of(m, ty).is_some_and(|ty| ty.coop_mat().is_some())
+    };
+    let with_value = |r: &InstRef| m.inst(*r).ty.is_some_and(nullable);
+    let mut out: Vec<InstRef> = bodies(m).filter(with_value).collect();
+    out.reverse();
+    out
+}
+
+/// Returns the instructions in the blocks of a module but the last ones.
+fn bodies(m: &Module) -> impl Iterator<Item = InstRef> + '_ {
+    let blocks = m.functions.iter().flat_map(|f| &f.blocks);
+    blocks.flat_map(|b| b.insts.iter().copied().take(b.insts.len().saturating_sub(1)))
+}
+
+/// Returns the instructions that branch on a value, outer ones before inner ones.
+fn conditional(m: &Module) -> Vec<InstRef> {
+    let blocks = m.functions.iter().flat_map(|f| &f.blocks);
+    blocks.filter_map(|b| b.terminator()).filter(|r| m.inst(*r).branch_condition().is_some()).collect()
+}
+
+/// Returns the module with the branch at `at` decided: what depends on that is folded, and what is not reached any more is gone.
+fn decide(m: &Module, at: InstRef, taken: bool) -> Option<Module> {
+    let selector = m.inst(at).branch_condition()?;
+    let ty = m.type_of(selector)?;
+    let mut out = m.clone();
+    let mut globals = Globals::new(&out);
+    let value = match Type::of(m, ty)? {
+        Type::Bool => globals.boolean(&mut out, taken),
+        Type::Scalar(scalar) if scalar.is_int() => {
+            // The first case of a switch, or its default.
+            let function = m.functions.iter().find(|f| f.insts().any(|r| r == at))?;
+            let block = function.blocks.iter().position(|b| b.terminator() == Some(at))?;
+            let cfg = coop_ir::cfg::Cfg::new(m, function);
+            let values =
+                || cfg.edges(block).iter().filter_map(|e| if let Case::Value(v) = e.case { Some(v) } else { None });
+            let value = if taken { values().next()? } else { (0..).find(|v| values().all(|other| other != *v))? };
+            globals.constant_of(&mut out, ty, scalar, value)
+        }
+        _ => return None,
+    };
+    let operands = m.inst(at).operands.iter().map(|o| if o.id() == Some(selector) { Operand::Id(value) } else { *o });
+    out.inst_mut(at).operands = operands.collect();
+    let fold = Options { passes: vec!["fold".to_owned()], ..Options::new(Target::Scalar) };
+    let folded = coop_passes::lower(&out, &fold).ok()?.module;
+    Some(pruned(&folded))
+}
+
+/// Returns a module without some instructions of functions.
+fn without(m: &Module, gone: &[InstRef]) -> Module {
+    let set: FxHashSet<InstRef> = gone.iter().copied().collect();
+    let mut out = m.clone();
+    for f in &mut out.functions {
+        for b in &mut f.blocks {
+            b.insts.retain(|r| !set.contains(r));
+        }
+    }
+    gone.iter().for_each(|r| out.forget(*r));
+    out
+}
+
+/// Returns a module without functions that nothing calls, and without globals that nothing mentions.
+fn pruned(m: &Module) -> Module {
+    let mut out = m.clone();
+    loop {
+        let mut used: FxHashSet<Id> = FxHashSet::default();
+        for r in out.all() {
+            let i = out.inst(r);
+            match i.op {
+                op if op.is_name() || op.is_literal_decoration() => {}
+                // The interface of an entry point uses nothing.
+                Op::EntryPoint => used.extend(i.entry_function()),
+                _ => used.extend(i.ty.into_iter().chain(i.ids())),
+            }
+        }
+        let before = size(&out);
+        let dead: Vec<usize> = (0..out.functions.len())
+            .rev()
+            .filter(|f| !out.inst(out.functions[*f].def).result.is_some_and(|id| used.contains(&id)))
+            .collect();
+        for f in dead {
+            let function = out.functions.remove(f);
+            function.insts().for_each(|r| out.forget(r));
+        }
+        let known: FxHashSet<Id> = out.all().filter_map(|r| out.inst(r).result).collect();
+        let gone = |m: &Module, r: InstRef| {
+            let i = m.inst(r);
+            match i.op {
+                op if op.is_name() || op.is_literal_decoration() => {
+                    let target = i.note_target();
+                    target.is_some_and(|id| !used.contains(&id) && !sizes_workgroup(m, id) || !known.contains(&id))
+                }
+                _ => i.result.is_some_and(|id| !used.contains(&id) && !sizes_workgroup(m, id)),
+            }
+        };
+        remove_globals(&mut out, gone);
+        let variables: FxHashSet<Id> = out.globals_with(Op::Variable).filter_map(|r| out.inst(r).result).collect();
+        for r in out.globals_with(Op::EntryPoint).collect::<Vec<_>>() {
+            let main = out.inst(r).entry_function();
+            let keep = |o: &Operand| o.id().is_none_or(|id| Some(id) == main || variables.contains(&id));
+            let operands: Vec<Operand> = out.inst(r).operands.iter().copied().filter(keep).collect();
+            out.inst_mut(r).operands = operands.into_iter().collect();
+        }
+        if size(&out) == before {
+            return out;
+        }
+    }
+}
+
+/// Returns true if an id is a constant that sizes workgroups: nothing uses it.
+fn sizes_workgroup(m: &Module, id: Id) -> bool {
+    m.def_inst(id).is_some_and(|d| d.op.is_constant())
+        && m.globals_with(Op::Decorate).any(|r| m.inst(r).decoration() == Some((id, Decoration::BuiltIn)))
+}
