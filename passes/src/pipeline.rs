@@ -327,7 +327,9 @@ fn with_passes<'p>(
         let done = (pass.run)(&mut module, &mut cx);
         let done = done.and_then(|()| within_limits(&module, options, None));
         done.map_err(|refusal| placed(refusal, original, &module))?;
-        cx.report.passes.push(Timing { pass: pass.name, micros: start.map_or(0, |start| start.elapsed().as_micros() as u64) });
+        cx.report
+            .passes
+            .push(Timing { pass: pass.name, micros: start.map_or(0, |start| start.elapsed().as_micros() as u64) });
         if let Some(after) = &mut after {
             after(&format!("{number:02}-{}", pass.name), &module);
         }

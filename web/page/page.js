@@ -158,7 +158,7 @@ function messagesOf(doc, findings) {
 /** Marks changes of the text that are not the user's. */
 const loaded = Annotation.define();
 
-const state = { bytes: null, name: "module.spvasm", spec: {}, constants: "", findings: [] };
+const state = { bytes: null, name: "module.spvasm", edited: false, spec: {}, constants: "", findings: [] };
 let coop;
 
 const source = new EditorView({
@@ -176,6 +176,8 @@ const source = new EditorView({
       EditorView.updateListener.of((update) => {
         if (!update.docChanged || update.transactions.some((t) => t.annotation(loaded))) return;
         state.bytes = null;
+        if (!state.edited) byId("name").textContent = `${state.name}, edited`;
+        state.edited = true;
         later();
       }),
     ],
@@ -209,7 +211,8 @@ function file() {
 }
 
 function request(what, more = {}) {
-  return { what, spec: state.spec, ...more };
+  const subgroup = byId("subgroup").value.trim();
+  return { what, spec: state.spec, ...(subgroup && { subgroup_size: subgroup }), ...more };
 }
 
 let timer;
@@ -376,14 +379,14 @@ function outcome(result, trapped, device) {
   return parts[result.outcome]().filter(Boolean);
 }
 
-function needs({ subgroup_size, full_subgroups, shared_memory, capabilities, extensions }) {
+function needs({ subgroup_size, full_subgroups, shared_memory, capabilities, extensions }, nothing = "The pipeline needs nothing more.") {
   const all = [];
   if (subgroup_size) all.push(`subgroups of ${subgroup_size}${full_subgroups ? ", full" : ""}`);
   else if (full_subgroups) all.push("full subgroups");
   if (shared_memory) all.push(`${shared_memory} bytes of shared memory`);
   if (capabilities.length) all.push(`capabilities ${capabilities.join(", ")}`);
   if (extensions.length) all.push(extensions.join(", "));
-  return all.length ? `The pipeline needs ${all.join("; ")}.` : "The pipeline needs nothing more.";
+  return all.length ? `The pipeline needs ${all.join("; ")}.` : nothing;
 }
 
 function download(bytes, name) {
@@ -427,7 +430,7 @@ function fillRow(row, { result, trapped }) {
   runs.textContent = { native: "as it is", lowered: `lowered to ${result.target}`, refused: "no" }[result.outcome];
   const text = {
     native: () => "",
-    lowered: () => `${result.because[0] ?? ""}. ${needs(result.needs)}`,
+    lowered: () => [result.because[0], needs(result.needs, "")].filter(Boolean).join(". "),
     refused: () => `${result.message}; ${result.remedy}`,
   };
   why.textContent = text[result.outcome]();
@@ -444,8 +447,10 @@ async function open(blob, name) {
 }
 
 /** Shows the words or the text of a file. */
-function load(bytes, name) {
+function load(bytes, name, example = "") {
+  byId("example").value = example;
   state.name = name;
+  state.edited = false;
   state.spec = {};
   state.constants = "";
   byId("name").textContent = name;
@@ -498,12 +503,13 @@ function wire() {
   byId("device").onchange = check;
   byId("for-device").onchange = check;
   byId("target").onchange = results;
+  byId("subgroup").oninput = later;
   byId("constants").onsubmit = (event) => event.preventDefault();
   const examples = JSON.parse(byId("examples-data").textContent);
   examples.forEach(({ title }, i) => byId("example").append(element("option", { value: i }, title)));
   byId("example").onchange = ({ target }) => {
     const example = examples[target.value];
-    if (example) load(fromBase64(example.file), example.name);
+    if (example) load(fromBase64(example.file), example.name, target.value);
   };
   addEventListener("dragover", (event) => {
     event.preventDefault();
@@ -531,8 +537,7 @@ async function start() {
   byId("version").textContent = `coop ${result.version}`;
   byId("device").append(...devices.map((device) => element("option", { value: device.name }, device.name)));
   byId("device").value = "nvidia-h100";
-  byId("example").value = "0";
-  load(fromBase64(examples[0].file), examples[0].name);
+  load(fromBase64(examples[0].file), examples[0].name, "0");
   document.body.dataset.ready = "";
 }
 

@@ -1,7 +1,7 @@
 //! Findings, and where they are in the text.
 
 use crate::listing::{Listing, Positions};
-use crate::{Answer, Problem, Request, constants, lower, read};
+use crate::{Answer, Problem, Request, constants, lower, read, subgroup_size};
 use coop_ir::InstRef;
 use coop_validate::{Device, Finding, Options, Part};
 use serde_json::{Value, json};
@@ -12,9 +12,11 @@ pub(crate) fn check(request: &Request, bytes: &[u8]) -> Result<Answer, Vec<Probl
     let input = read(bytes)?;
     let mut options = Options::default();
     options.specialization = constants::given(&input.module, &request.spec)?.rules;
+    options.subgroup_size = subgroup_size(request)?;
     if request.device.is_some() {
-        let device = lower::device(request)?;
-        options.device = Some(Arc::new(Device::new(device.profile().clone())));
+        let mut device = Device::new(lower::device(request)?.profile().clone());
+        device.subgroup_size = options.subgroup_size;
+        options.device = Some(Arc::new(device));
     }
     let report = coop_validate::check_with(&input.module, &input.cfgs, &options);
     let listing = Listing::of(&input);

@@ -16,7 +16,7 @@ use coop_ir::{Module, binary, verify};
 use listing::Positions;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A request of the page.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -27,6 +27,9 @@ pub struct Request {
     /// The name of a built-in profile, or the JSON of another one.
     #[serde(default)]
     pub device: Option<String>,
+    /// The subgroup size that the pipeline requires, as text.
+    #[serde(default)]
+    pub subgroup_size: Option<String>,
     /// The target of a lowering: `auto`, `khr` or `scalar`.
     #[serde(default)]
     pub target: Option<String>,
@@ -110,6 +113,15 @@ fn devices() -> Value {
     json!({ "version": coopmat::VERSION, "devices": all.collect::<Vec<_>>() })
 }
 
+/// Returns the subgroup size of a request.
+fn subgroup_size(request: &Request) -> Result<Option<u32>, Vec<Problem>> {
+    let Some(text) = &request.subgroup_size else { return Ok(None) };
+    let size: Option<u32> = text.parse().ok().filter(|n: &u32| n.is_power_of_two() && *n <= 128);
+    let fail =
+        || vec![Problem::new("subgroup_size", format!("the subgroup size '{text}' is no power of two up to 128"))];
+    size.map(Some).ok_or_else(fail)
+}
+
 /// A module as the page's user gave it.
 struct Input<'a> {
     module: Module,
@@ -160,9 +172,9 @@ fn well_formed(module: &Module, written: Option<&(&str, Parsed)>) -> Result<Cfgs
         let (_, parsed) = written?;
         Some((positions.as_ref()?.span(&parsed.span(at)?), parsed.line(at)?))
     };
-    let about_form = problems.into_iter().filter(|p| !p.is_about_types()).take(MOST);
-    let problems: Vec<Problem> = about_form
-        .map(|p| Problem { field: "input", place: p.inst.and_then(place), message: p.message })
-        .collect();
+    let mut seen = BTreeSet::new();
+    let about_form = problems.into_iter().filter(|p| !p.is_about_types() && seen.insert(p.message.clone())).take(MOST);
+    let problems: Vec<Problem> =
+        about_form.map(|p| Problem { field: "input", place: p.inst.and_then(place), message: p.message }).collect();
     if problems.is_empty() { Ok(Cfgs::default()) } else { Err(problems) }
 }

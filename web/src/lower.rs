@@ -1,6 +1,6 @@
 //! The outcome for a device: the module as it is, a lowered one, or a refusal.
 
-use crate::{Answer, Problem, Request, constants, read};
+use crate::{Answer, Problem, Request, constants, read, subgroup_size};
 use coop_ir::binary;
 use coop_ir::text::{self, PrintOptions};
 use coopmat::{Device, Lowered, Outcome, PipelineOptions, Prepared, Refused, Target};
@@ -33,6 +33,7 @@ pub(crate) fn lower(request: &Request, bytes: &[u8], with_text: bool) -> Result<
     options.target = target(request)?;
     options.always_lower = options.target != Target::Auto;
     options.check_rules = true;
+    options.required_subgroup_size = subgroup_size(request)?;
     options.specialization = constants::given(&input.module, &request.spec)?.pipeline;
     let words = binary::write_words(&input.module);
     let prepared = Prepared::read(&words).map_err(|error| vec![Problem::new("input", error.to_string())])?;
