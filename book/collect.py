@@ -15,16 +15,13 @@ import sys
 from pathlib import Path
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+# A link, or code, in which there are none: fences, and what is between backticks.
+LINK_OR_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|(?<!!)\[([^\]]*)\]\(([^)\s]+)\)", re.M | re.S)
 PICTURE = re.compile(r"<!-- picture ([\w.-]+\.svg): (.*?) -->")
 
 
 def fail(message):
     sys.exit(f"collect.py: {message}")
-
-
-def outside(path):
-    """Parts of a page that are no text: code in fences and between backticks."""
-    return re.split(r"(^```.*?^```$|`[^`\n]*`)", path, flags=re.M | re.S)
 
 
 class Book:
@@ -44,6 +41,8 @@ class Book:
     def target(self, page, match):
         """A link as it is in the book: folders lead to their page if there is one, and are text if there is none."""
         text, link = match.groups()
+        if link is None:
+            return match[0]
         if "://" in link or link.startswith("#"):
             return match[0]
         path, _, anchor = link.partition("#")
@@ -79,13 +78,10 @@ class Book:
         return f"*`{command}` draws the picture; the tools of this version do not.*"
 
     def page(self, page):
-        text = page.read_text()
-        parts = outside(text)
-        for i in range(0, len(parts), 2):
-            parts[i] = LINK.sub(lambda m: self.target(page, m), parts[i])
+        text = LINK_OR_CODE.sub(lambda m: self.target(page, m), page.read_text())
         copy = self.to / "src" / self.name(page)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(PICTURE.sub(lambda m: self.draw(page, m), "".join(parts)))
+        copy.write_text(PICTURE.sub(lambda m: self.draw(page, m), text))
 
     def collect(self):
         for page in self.pages:

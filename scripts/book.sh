@@ -29,6 +29,13 @@ esac
 PATH=$bin:$COOP_CACHE/bin:$PATH
 python3 "$root/book/collect.py" "$root" "$out"
 mdbook build "$out"
-# A book begins with its first page.
-[ -e "$out/html/index.html" ] || { echo "book.sh: mdbook made no index.html" >&2; exit 1; }
+# mdBook's index.html is a copy of the first page, whose links are those of its folder.
+[ -e "$out/html/docs/book.html" ] || { echo "book.sh: mdbook made no first page" >&2; exit 1; }
+cat >"$out/html/index.html" <<'HTML'
+<!doctype html><html lang="en"><head><meta charset="utf-8"><title>coop</title><meta http-equiv="refresh" content="0; url=docs/book.html"></head>
+<body><a href="docs/book.html">The book</a></body></html>
+HTML
+# Debian's mdBook has no fonts, and names their file all the same.
+mkdir -p "$out/html/fonts"
+[ -e "$out/html/fonts/fonts.css" ] || echo "/* The fonts are those of the reader. */" >"$out/html/fonts/fonts.css"
 echo "$out/html/index.html"

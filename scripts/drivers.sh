@@ -319,6 +319,7 @@ fetch_one() { # new|debian12|pocl|rusticl|llvm
     gpu) for name in $(gpus | awk '{ print $2 }' | sort -u); do write_icd "$final" "$name"; done ;;
     pocl) move_translator "$final" ;;
     rusticl) move_libclc "$final" ;;
+    mdbook) move_icons "$final" ;;
   esac
   {
     stamp "$which"
@@ -349,6 +350,13 @@ move_libclc() { # ROOT
   [ -e "$library" ] || die "no rusticl in $1"
   grep -q '/usr/lib/clc/spirv' "$library" || die "rusticl looks for libclc elsewhere now"
   sed -i 's|/usr/lib/clc/spirv|/dev/fd/9////spirv|g' "$library"
+}
+
+# mdBook's icons, likewise.
+move_icons() { # ROOT
+  local icons=/usr/share/nodejs/@fortawesome/fontawesome-free/svgs
+  grep -q "$icons" "$1/usr/bin/mdbook" || die "mdBook looks for its icons elsewhere now"
+  sed -i "s|$icons|/dev/fd/9$(printf '%*s' $((${#icons} - 9)) '' | tr ' ' /)|g" "$1/usr/bin/mdbook"
 }
 
 fetch() {
@@ -607,6 +615,7 @@ write_wrapper() { # new|debian12|pocl|rusticl|llvm NAME PROGRAM
     case $which in
       pocl | rusticl) write_opencl_variables "$root" "$which" "$file" ;;
       gpu) write_gpu_variables "$root" "${name%-run}" "$file" ;;
+      mdbook) echo "exec 9<'$root/usr/share/nodejs/@fortawesome/fontawesome-free/svgs'" ;;
       neovim) echo "export VIMRUNTIME='$root/usr/share/nvim/runtime'" ;;
       new | debian12)
         if [ -z "$program" ] || [ "$name" = vulkaninfo ]; then

@@ -11,8 +11,8 @@ use std::process::Command;
 /// The chapters whose commands are run.
 const CHAPTERS: [&str; 4] = ["authors", "compilers", "lowering", "precision"];
 
-/// Runs of blanks, times and the like are not part of what a page promises: the first line of those that have more is enough.
-const MOST_LINES: usize = 24;
+/// The most lines that a page shows of what a command prints.
+const MOST_LINES: usize = 40;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository is there")
