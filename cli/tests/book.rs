@@ -142,7 +142,7 @@ fn every_page_is_in_the_book() {
     }
 }
 
-/// What a page of the built book refers to: links and pictures, without those to other sites.
+/// Returns the links and pictures of a page of the built book, without those to other sites.
 fn references(html: &str) -> Vec<&str> {
     let mut all = Vec::new();
     for mark in ["href=\"", "src=\""] {

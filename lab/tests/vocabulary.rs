@@ -229,7 +229,7 @@ fn lowerings_share_the_matrix_core_only() {
 
 /// For each crate, the most doc comment lines that begin with "What", "Whether" or "Who", and the most messages with "is no"
 /// or "are no". The numbers may only fall.
-const PROSE: [(&str, usize, usize); 13] = [
+const PROSE: [(&str, usize, usize); 14] = [
     ("ir", 0, 0),
     ("uniformity", 0, 0),
     ("device", 0, 0),
@@ -241,6 +241,7 @@ const PROSE: [(&str, usize, usize); 13] = [
     ("layer", 0, 0),
     ("exec", 0, 0),
     ("cli", 0, 0),
+    ("web", 0, 0),
     ("lab", 0, 0),
     ("fuzz", 0, 0),
 ];

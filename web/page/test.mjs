@@ -113,7 +113,7 @@ async function lowered(tab) {
   // Constants of the pipeline.
   const before = await tab.textContent("#source");
   await checked(tab, () => tab.fill("#subgroup", "31"));
-  assert.match(await tab.textContent("#findings"), /'31' is no power of two/);
+  assert.match(await tab.textContent("#findings"), /'31' is not a power of two/);
   await checked(tab, () => tab.fill("#subgroup", ""));
   await checked(tab, () => tab.fill("#constants input", "no number"));
   assert.match(await tab.textContent("#findings"), /'no number' is not a number/);

@@ -118,7 +118,7 @@ fn subgroup_size(request: &Request) -> Result<Option<u32>, Vec<Problem>> {
     let Some(text) = &request.subgroup_size else { return Ok(None) };
     let size: Option<u32> = text.parse().ok().filter(|n: &u32| n.is_power_of_two() && *n <= 128);
     let fail =
-        || vec![Problem::new("subgroup_size", format!("the subgroup size '{text}' is no power of two up to 128"))];
+        || vec![Problem::new("subgroup_size", format!("the subgroup size '{text}' is not a power of two up to 128"))];
     size.map(Some).ok_or_else(fail)
 }
 

@@ -21,7 +21,7 @@ fn target(request: &Request) -> Result<Target, Vec<Problem>> {
         None | Some("auto") => Ok(Target::Auto),
         Some("khr") => Ok(Target::Khr),
         Some("scalar") => Ok(Target::Scalar),
-        Some(other) => Err(vec![Problem::new("target", format!("'{other}' is none of auto, khr and scalar"))]),
+        Some(other) => Err(vec![Problem::new("target", format!("'{other}' is not auto, khr or scalar"))]),
     }
 }
 

@@ -11,6 +11,6 @@ fn the_page_works_in_chromium() {
     let output = Command::new("bash").arg(root.join("scripts/web.sh")).arg("test").output().expect("bash");
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
-    println!("{said}");
+    eprintln!("{said}");
     assert!(output.status.success() && said.contains("the page works"), "{said}");
 }
