@@ -11,8 +11,13 @@
 #   drivers.sh gpu                                 fetch their drivers (320 MB unpacked)
 #   drivers.sh llvm                                fetch LLVM's SPIR-V compilers as well (for scripts/build-opencl.sh)
 #   drivers.sh neovim                              fetch Neovim (40 MB), with which coopcheck lsp is tested
+#   drivers.sh rust                                fetch Debian's Rust compiler with the standard libraries of WebAssembly and Linux
+#                                                  on aarch64, and Zig, which links for the latter (PyPI; 1.3 GB unpacked)
+#   drivers.sh qemu                                fetch QEMU, which runs programs for aarch64, and the C library for them
+#   drivers.sh mdbook                              fetch mdBook (30 MB), with which the book is built
 #   drivers.sh ocloc                               fetch Intel's offline compiler for its GPUs (Debian sid, 40 MB)
 #   drivers.sh swiftshader                         fetch SwiftShader, Google's Vulkan driver for CPUs (npm, 68 MB)
+#   drivers.sh chromium                            fetch Chromium without a window (npm, 200 MB), with which the page is tested
 #   drivers.sh intel                               fetch Intel's OpenCL runtime for CPUs (PyPI, 270 MB)
 #   drivers.sh tool NAME ...                       run glslang, glslc, spirv-val, vulkaninfo ...
 #   drivers.sh wrap                                write the wrapper scripts again
@@ -46,6 +51,14 @@ llvm_packages=(llvm-22 llvm-spirv-22 libstdc++6 libgcc-s1 libc6)
 # The drivers, and what answers them in the kernel's place, have to be of one version.
 gpu_packages=(mesa-drm-shim mesa-vulkan-drivers libvulkan1 vulkan-tools libstdc++6 libgcc-s1 libc6)
 neovim_packages=(neovim neovim-runtime libgcc-s1 libc6)
+# The compiler itself is fetched alone: its package depends on a C compiler, which the machine has.
+rust_packages=(libstd-rust-dev libstd-rust-dev-wasm32 lld libstdc++6 libgcc-s1 libc6)
+rust_alone=(rustc libstd-rust-dev:arm64)
+# Zig links programs for C libraries as old as one likes; cargo-zigbuild calls it.
+zig_packages=(ziglang==0.15.2 cargo-zigbuild==0.24.0)
+qemu_packages=()
+qemu_alone=(qemu-user-static libc6-arm64-cross libgcc-s1-arm64-cross)
+mdbook_packages=(mdbook libgcc-s1 libc6)
 ocloc_packages=(intel-ocloc libigc2 libstdc++6 libgcc-s1 libc6)
 tools=(glslang glslc spirv-val spirv-as spirv-dis spirv-opt spirv-reduce spirv-link vulkaninfo)
 
@@ -88,6 +101,7 @@ APT::Default-Release "";
 APT::Get::Assume-Yes "true";
 APT::Sandbox::User "";
 Debug::NoLocking "true";
+${foreign:+APT::Architectures { "$(dpkg --print-architecture)"; "$foreign"; \};}
 Dir::State "$dir/state";
 Dir::State::status "$dir/status";
 Dir::State::extended_states "$dir/state/extended_states";
@@ -162,11 +176,20 @@ open_first() { # DIR PACKAGE SUITES...
   die "none of the suites '$*' can be read"
 }
 
+# Downloads packages without what they depend on, for `unpack` to find.
+download_alone() { # APTDIR PACKAGES...
+  local dir=$1
+  shift
+  (cd "$dir/cache/archives" && apt-get -c "$dir/apt.conf" -q download "$@") >"$dir/alone.log" 2>&1 && return
+  cat "$dir/alone.log" >&2
+  die "apt could not fetch $*"
+}
+
 # Downloads packages with everything they need and unpacks them all.
 unpack() { # APTDIR ROOT PACKAGES...
   local dir=$1 root=$2 file count=0
   shift 2
-  if ! apt-get -c "$dir/apt.conf" -q install --download-only "$@" >"$dir/install.log" 2>&1; then
+  if [ $# -gt 0 ] && ! apt-get -c "$dir/apt.conf" -q install --download-only "$@" >"$dir/install.log" 2>&1; then
     cat "$dir/install.log" >&2
     die "apt could not fetch the packages"
   fi
@@ -251,15 +274,15 @@ folder() { # new|debian12|pocl|rusticl|llvm
   case $1 in
     new) echo "$cache/mesa" ;;
     debian12) echo "$cache/mesa12" ;;
-    pocl | rusticl | llvm | ocloc | intel | gpu | swiftshader | neovim) echo "$cache/$1" ;;
+    pocl | rusticl | llvm | ocloc | intel | gpu | swiftshader | neovim | rust | mdbook | qemu | zig | chromium) echo "$cache/$1" ;;
     *) die "unknown driver '$1': new or debian12" ;;
   esac
 }
 
 # Everything a folder must be made of: when it differs from the stamp, the folder is made again.
 stamp() { # new|debian12|pocl|rusticl|llvm
-  local -n packages_of=$1_packages
-  echo "format $format; $(folder "$1"); ${packages_of[*]}"
+  local -n packages_of=$1_packages alone_of=$1_alone
+  echo "format $format; $(folder "$1"); ${packages_of[*]}${alone_of+ ${alone_of[*]}}"
 }
 
 ready() { # new|debian12|pocl|rusticl|llvm
@@ -271,8 +294,8 @@ ready() { # new|debian12|pocl|rusticl|llvm
 # The suites that hold a folder's packages; the first that has them is taken.
 suites_of() { # new|debian12|pocl|rusticl|llvm
   case $1 in
-    new | rusticl | gpu | neovim) echo "$suites" ;;
-    debian12) echo bookworm ;;
+    new | rusticl | gpu | neovim | rust | mdbook) echo "$suites" ;;
+    debian12 | qemu) echo bookworm ;;
     # The last with subgroups of 16: Debian's pocl 7 has none.
     pocl) echo trixie ;;
     llvm | ocloc) echo sid ;;
@@ -292,8 +315,15 @@ fetch_one() { # new|debian12|pocl|rusticl|llvm
   rm -rf "$work"
   mkdir -p "$work"
   read -ra wanted <<<"$(suites_of "$which")"
-  opened=$(open_first "$work/apt" "${wanted_packages[0]}" "${wanted[@]}")
-  say "fetching ${wanted_packages[0]} of $opened"
+  foreign=
+  if [ "$which" = rust ]; then foreign=arm64; fi
+  name=${wanted_packages[0]:-${qemu_alone[0]}}
+  opened=$(open_first "$work/apt" "$name" "${wanted[@]}")
+  say "fetching $name of $opened"
+  case $which in
+    rust) download_alone "$work/apt" "${rust_alone[@]}" ;;
+    qemu) download_alone "$work/apt" "${qemu_alone[@]}" ;;
+  esac
   unpack "$work/apt" "$work/root" "${wanted_packages[@]}"
   rm -rf "$final"
   mv "$work/root" "$final"
@@ -302,10 +332,13 @@ fetch_one() { # new|debian12|pocl|rusticl|llvm
     gpu) for name in $(gpus | awk '{ print $2 }' | sort -u); do write_icd "$final" "$name"; done ;;
     pocl) move_translator "$final" ;;
     rusticl) move_libclc "$final" ;;
+    mdbook) move_icons "$final" ;;
+    # Of its processors one is needed.
+    qemu) find "$final/usr/bin" -name "qemu-*" ! -name qemu-aarch64-static -delete ;;
   esac
   {
     stamp "$which"
-    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers|mesa-opencl-icd|pocl-opencl-icd|ocl-icd-libopencl1|mesa-drm-shim|llvm-22|llvm-spirv-22|intel-ocloc|neovim) ' "$final/PACKAGES"
+    grep -E '^(mesa-vulkan-drivers|libvulkan1|libc6|glslang-tools|glslc|spirv-tools|vulkan-validationlayers|mesa-opencl-icd|pocl-opencl-icd|ocl-icd-libopencl1|mesa-drm-shim|llvm-22|llvm-spirv-22|intel-ocloc|neovim|rustc|mdbook|qemu-user-static) ' "$final/PACKAGES"
   } >"$final/STAMP"
   rm -rf "$work"
 }
@@ -332,6 +365,13 @@ move_libclc() { # ROOT
   [ -e "$library" ] || die "no rusticl in $1"
   grep -q '/usr/lib/clc/spirv' "$library" || die "rusticl looks for libclc elsewhere now"
   sed -i 's|/usr/lib/clc/spirv|/dev/fd/9////spirv|g' "$library"
+}
+
+# mdBook's icons, likewise.
+move_icons() { # ROOT
+  local icons=/usr/share/nodejs/@fortawesome/fontawesome-free/svgs
+  grep -q "$icons" "$1/usr/bin/mdbook" || die "mdBook looks for its icons elsewhere now"
+  sed -i "s|$icons|/dev/fd/9$(printf '%*s' $((${#icons} - 9)) '' | tr ' ' /)|g" "$1/usr/bin/mdbook"
 }
 
 fetch() {
@@ -370,6 +410,66 @@ fetch_neovim() {
   cache=$(cd "$cache" && pwd)
   fetch_one neovim
   write_wrapper neovim nvim "$(folder neovim)/usr/bin/nvim"
+}
+
+# The wheels are what pip would install, without the scripts that start it.
+fetch_zig() {
+  local work final file
+  final=$(folder zig)
+  ready zig && return
+  command -v python3 >/dev/null || die "python3 is needed: Zig comes from PyPI"
+  work=$cache/.fetch-zig
+  rm -rf "$work"
+  mkdir -p "$work/root"
+  say "fetching ${zig_packages[*]} from PyPI"
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+    --dest "$work" "${zig_packages[@]}" >&2 || die "pip could not fetch the packages"
+  for file in "$work"/*.whl; do
+    python3 -m zipfile -e "$file" "$work/root"
+  done
+  chmod +x "$work/root/ziglang/zig" "$work"/root/cargo_zigbuild-*.data/scripts/cargo-zigbuild
+  ln -s "$(cd "$work/root" && echo cargo_zigbuild-*.data/scripts/cargo-zigbuild)" "$work/root/cargo-zigbuild"
+  stamp zig >"$work/root/STAMP"
+  rm -rf "$final"
+  mv "$work/root" "$final"
+  rm -rf "$work"
+}
+
+# QEMU is linked statically; the programs that it runs find their C library in this folder.
+fetch_qemu() {
+  local root file
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  fetch_one qemu
+  root=$(folder qemu)
+  file=$cache/bin/aarch64-run
+  {
+    echo '#!/bin/sh'
+    echo '# Written by scripts/drivers.sh: do not edit.'
+    echo "exec '$root/usr/bin/qemu-aarch64-static' -L '$root/usr/aarch64-linux-gnu' \"\$@\""
+  } >"$file.$$"
+  chmod +x "$file.$$"
+  mv "$file.$$" "$file"
+}
+
+# mdBook, which makes a book of pages in Markdown.
+fetch_mdbook() {
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  fetch_one mdbook
+  write_wrapper mdbook mdbook "$(folder mdbook)/usr/bin/mdbook"
+}
+
+# A Rust compiler whose standard library is there for WebAssembly too, and the linker for it.
+fetch_rust() {
+  local root
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  fetch_one rust
+  root=$(folder rust)
+  fetch_zig
+  write_wrapper rust wasm-ld "$root/usr/bin/wasm-ld"
+  write_wrapper rust debian-rustc "$root/usr/bin/rustc"
 }
 
 # Intel's offline compiler of kernels for its GPUs.
@@ -473,6 +573,48 @@ JSON
   write_swiftshader_wrapper "$final"
 }
 
+# Chromium of the same package, with the libraries and the font that it brings along. It needs no more than a C library.
+chromium_packages=("${swiftshader_packages[@]}")
+fetch_chromium() {
+  local work final name
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  final=$(folder chromium)
+  if ! ready chromium; then
+    for name in npm node tar; do
+      command -v "$name" >/dev/null || die "$name is needed: Chromium comes from npm"
+    done
+    work=$cache/.fetch-chromium
+    rm -rf "$work"
+    mkdir -p "$work/root"
+    say "fetching ${chromium_packages[*]} from npm"
+    (cd "$work" && npm pack --silent "${chromium_packages[@]}" >/dev/null) || die "npm could not fetch the package"
+    tar -xzf "$work"/*.tgz -C "$work" package/bin
+    for name in chromium al2023.tar fonts.tar; do
+      node -e 'process.stdout.write(require("zlib").brotliDecompressSync(require("fs").readFileSync(process.argv[1])))' \
+        "$work/package/bin/$name.br" >"$work/root/$name"
+    done
+    for name in al2023 fonts; do
+      tar -xf "$work/root/$name.tar" -C "$work/root" --no-same-owner
+      rm "$work/root/$name.tar"
+    done
+    chmod +x "$work/root/chromium"
+    sed -i "s|<dir>[^<]*</dir>|<dir>$final/fonts</dir>|" "$work/root/fonts.conf"
+    stamp chromium >"$work/root/STAMP"
+    rm -rf "$final"
+    mv "$work/root" "$final"
+    rm -rf "$work"
+  fi
+  {
+    echo '#!/bin/sh'
+    echo '# Written by scripts/drivers.sh: do not edit.'
+    echo "export LD_LIBRARY_PATH='$final/lib' FONTCONFIG_FILE='$final/fonts.conf'"
+    echo "exec '$final/chromium' \"\$@\""
+  } >"$cache/bin/chromium.$$"
+  chmod +x "$cache/bin/chromium.$$"
+  mv "$cache/bin/chromium.$$" "$cache/bin/chromium"
+}
+
 write_swiftshader_wrapper() { # FOLDER
   local file=$cache/bin/swiftshader-run root ld
   root=$(folder new)
@@ -510,7 +652,7 @@ wrap() {
 
 # A script that starts PROGRAM, or with none its first argument, with a folder's linker, libraries and driver.
 write_wrapper() { # new|debian12|pocl|rusticl|llvm NAME PROGRAM
-  local which=$1 name=$2 program=$3 root ld libraries file preload=
+  local which=$1 name=$2 program=$3 root ld libraries file preload= sysroot=
   root=$(folder "$which")
   file=$cache/bin/$name
   ld=$(linker "$root")
@@ -525,9 +667,11 @@ write_wrapper() { # new|debian12|pocl|rusticl|llvm NAME PROGRAM
     if [ -z "$program" ]; then
       write_program_lookup
     fi
+    if [ "$name" = debian-rustc ]; then sysroot=" --sysroot '$root/usr'"; fi
     case $which in
       pocl | rusticl) write_opencl_variables "$root" "$which" "$file" ;;
       gpu) write_gpu_variables "$root" "${name%-run}" "$file" ;;
+      mdbook) echo "exec 9<'$root/usr/share/nodejs/@fortawesome/fontawesome-free/svgs'" ;;
       neovim) echo "export VIMRUNTIME='$root/usr/share/nvim/runtime'" ;;
       new | debian12)
         if [ -z "$program" ] || [ "$name" = vulkaninfo ]; then
@@ -538,7 +682,7 @@ write_wrapper() { # new|debian12|pocl|rusticl|llvm NAME PROGRAM
     if [ -z "$program" ]; then
       echo "exec '$ld' --argv0 \"\$name\" --library-path '$libraries'$preload \"\$program\" \"\$@\""
     else
-      echo "exec '$ld' --argv0 '$name' --library-path '$libraries' '$program' \"\$@\""
+      echo "exec '$ld' --argv0 '$name' --library-path '$libraries' '$program'$sysroot \"\$@\""
     fi
   } >"$file.$$"
   chmod +x "$file.$$"
@@ -701,9 +845,13 @@ case ${1:-fetch} in
   gpu) fetch_gpu ;;
   ocloc) fetch_ocloc ;;
   neovim) fetch_neovim ;;
+  rust) fetch_rust ;;
+  mdbook) fetch_mdbook ;;
+  qemu) fetch_qemu ;;
+  chromium) fetch_chromium ;;
   intel) fetch_intel ;;
   swiftshader) fetch_swiftshader ;;
-  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,neovim,intel,gpu,swiftshader,bin} "$cache"/.fetch-* ;;
+  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,neovim,rust,zig,qemu,mdbook,chromium,page-*,intel,gpu,swiftshader,bin} "$cache"/.fetch-* ;;
   -h | --help | help) usage ;;
   *)
     usage >&2

@@ -2,11 +2,12 @@
 # release.sh: the archives of a release, with coop, coopcheck, cooplower and cooprun, completions, manual pages and licences.
 # The tools are one program: coop, and links to it with the other names.
 #
-#   release.sh [TARGET...]    build and pack for these targets [x86_64-unknown-linux-gnu]
+#   release.sh [TARGET...|all]  build and pack for these targets [x86_64-unknown-linux-gnu]
 #   release.sh --bin FOLDER   pack coop of FOLDER for this machine, without building
 #
-# Archives and their checksums are written to the folder of OUT [dist]. Another architecture needs its standard library
-# (`rustup target add aarch64-unknown-linux-gnu`) and a linker: TARGET's gcc (Debian: gcc-aarch64-linux-gnu) is used if it is there.
+# TARGET is x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu; `all` is both. Archives and their checksums are written to the folder of
+# OUT [dist]. Another architecture than this machine's is built by Debian's Rust compiler and linked by Zig, which
+# scripts/drivers.sh rust fetches, for C libraries from glibc 2.28 on; its tools are tried with QEMU (scripts/drivers.sh qemu).
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 out="${OUT:-$root/dist}"
@@ -63,13 +64,33 @@ pack() {
 }
 
 build() {
-  local target="$1" linker
-  if [ "$target" != "$host" ]; then
-    linker="${target/-unknown/}-gcc"
-    command -v "$linker" > /dev/null || die "no linker for $target: $linker is not there (Debian: gcc-${target%%-*}-linux-gnu)"
-    export "CARGO_TARGET_$(echo "$target" | tr 'a-z-' 'A-Z_')_LINKER=$linker"
+  local target="$1" cache="${COOP_CACHE:-$root/.cache}"
+  local options=(--manifest-path "$root/Cargo.toml" --locked --profile dist -p coop-cli --bin coop)
+  if [ "$target" = "$host" ]; then
+    cargo build "${options[@]}" --target "$target"
+    return
   fi
-  cargo build --manifest-path "$root/Cargo.toml" --locked --profile dist --target "$target" -p coop-cli --bin coop
+  "$root/scripts/drivers.sh" rust
+  # The folder of its own keeps what compilers of two versions make apart.
+  RUSTC="$cache/bin/debian-rustc" CARGO_ZIGBUILD_ZIG_PATH="$cache/zig/ziglang/zig" CARGO_TARGET_DIR="$built/cross" \
+    "$cache/zig/cargo-zigbuild" zigbuild "${options[@]}" --target "$target.2.28"
+}
+
+# Runs a tool of another architecture: it has to check a module as the tool of this machine does.
+try_out() {
+  local bin="$1" here="$2" cache="${COOP_CACHE:-$root/.cache}" tool module
+  "$root/scripts/drivers.sh" qemu
+  link "$bin"
+  link "$here"
+  for tool in "${tools[@]}"; do
+    "$cache/bin/aarch64-run" "$bin/$tool" --version | cmp - <("$here/$tool" --version) || die "$bin/$tool does not run"
+  done
+  module="$root/testdata/kernels/gemm_i8.spv"
+  for tool in "$cache/bin/aarch64-run $bin" "$here"; do
+    $tool/cooplower --target scalar --subgroup-size 8 --spec 0=8 --spec 1=8 --spec 2=8 --spec 3=8 "$module" -o - | sha256sum
+    $tool/cooprun run "$module" --case "${module%.spv}.toml" --on interp
+  done >"$work/tried"
+  [ "$(sort "$work/tried" | uniq -c | awk '{ print $1 }' | sort -u)" = 2 ] || { cat "$work/tried" >&2; die "$bin works otherwise than $here"; }
 }
 
 if [ "${1:-}" = --bin ]; then
@@ -77,14 +98,20 @@ if [ "${1:-}" = --bin ]; then
   pack "$2" "$host" "$2"
   exit
 fi
-[ $# -gt 0 ] || set -- x86_64-unknown-linux-gnu
+case "${1:-}" in
+  "") set -- x86_64-unknown-linux-gnu ;;
+  all) set -- x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu ;;
+esac
 built="${CARGO_TARGET_DIR:-$root/target}"
 for target in "$@"; do
   build "$target"
-  here="$built/$target/dist"
+  here="$built/$host/dist"
+  bin="$built/$target/dist"
   if [ "$target" != "$host" ]; then
     build "$host"
-    here="$built/$host/dist"
+    bin="$built/cross/$target/dist"
+    # Other processors have no emulator here.
+    if [ "$target" = aarch64-unknown-linux-gnu ]; then try_out "$bin" "$here"; fi
   fi
-  pack "$built/$target/dist" "$target" "$here"
+  pack "$bin" "$target" "$here"
 done

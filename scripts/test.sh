@@ -39,6 +39,7 @@ export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
 "$here/drivers.sh"
 "$here/drivers.sh" gpu
 "$here/drivers.sh" neovim
+"$here/drivers.sh" mdbook
 COOP_CACHE=$(cd "$COOP_CACHE" && pwd)
 "$here/drivers.sh" swiftshader
 # Intel's offline compiler comes from sid and may be broken there for a while: its test says that it is skipped then.

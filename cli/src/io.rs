@@ -166,8 +166,6 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
 /// functions complete, and so on. What is left to rules, whether types agree, is not looked at. Gives the graphs of
 /// functions that were made on the way.
 pub fn well_formed(loaded: &Loaded) -> Result<Cfgs, Vec<FileError>> {
-    /// Calls and returns; phis, loads, stores and selections.
-    const ABOUT_TYPES: [u8; 2] = [13, 16];
     let verified = match loaded.format {
         Format::Binary => verify::verify_read(&loaded.module),
         Format::Text => verify::verify(&loaded.module).map(|()| Cfgs::default()),
@@ -178,7 +176,7 @@ pub fn well_formed(loaded: &Loaded) -> Result<Cfgs, Vec<FileError>> {
     };
     let mut errors: Vec<FileError> = problems
         .into_iter()
-        .filter(|p| !ABOUT_TYPES.contains(&p.check))
+        .filter(|p| !p.is_about_types())
         .map(|p| FileError { name: loaded.name.clone(), message: p.message })
         .collect();
     let more = errors.len().saturating_sub(MAX_PROBLEMS);

@@ -1,6 +1,5 @@
 //! The text that findings point into: our disassembly of a binary, or the user's own assembly, or shader source.
 
-use coop_ir::decode::{Ending, Piece, decode};
 use coop_ir::text::{self, Parsed, PrintOptions, Printed};
 use coop_ir::{InstRef, Module};
 use coop_validate::Part;
@@ -145,72 +144,17 @@ impl Listing {
                 part.or_else(|| p.span(at))
             }
             Spans::Written(parsed) => {
-                let whole = parsed.span(at)?;
-                let inner = written_part(&parsed.module, at, part, &self.text.text[whole.clone()]);
-                Some(inner.map_or(whole.clone(), |r| whole.start + r.start..whole.start + r.end))
+                let text = &self.text.text;
+                let part = match part {
+                    Part::Whole => None,
+                    Part::Type => parsed.type_span(text, at),
+                    Part::Result => parsed.result_span(text, at),
+                    Part::Operand(i) => parsed.operand_span(text, at, i),
+                };
+                part.or_else(|| parsed.span(at))
             }
         }
     }
-}
-
-/// The token of an instruction's text that is `part`.
-fn written_part(module: &Module, at: InstRef, part: Part, text: &str) -> Option<Range<usize>> {
-    let inst = module.inst(at);
-    let tokens = tokens(text);
-    // `%result = OpName %type operands`
-    let opcode = if inst.result.is_some() { 2 } else { 0 };
-    let first = opcode + 1 + usize::from(inst.ty.is_some());
-    let index = match part {
-        Part::Whole => return None,
-        Part::Result => inst.result.map(|_| 0)?,
-        Part::Type => inst.ty.map(|_| opcode + 1)?,
-        Part::Operand(i) => {
-            let words: Vec<u32> = inst.operands.iter().map(|o| o.word()).collect();
-            let (mut found, mut pieces) = (None, 0);
-            let ending = decode(module, inst.op, inst.ty, &words, &mut |p: Piece| {
-                if (p.start..p.start + p.len).contains(&i) {
-                    found = Some(pieces);
-                }
-                pieces += 1;
-            });
-            // A piece is a token as long as everything is known.
-            if ending != Ending::Complete || tokens.len() != first + pieces {
-                return None;
-            }
-            first + found?
-        }
-    };
-    tokens.get(index).cloned()
-}
-
-/// The words of an instruction's text; a string counts as one, comments as none.
-fn tokens(text: &str) -> Vec<Range<usize>> {
-    let bytes = text.as_bytes();
-    let mut out = Vec::new();
-    let mut i = 0;
-    while i < bytes.len() {
-        match bytes[i] {
-            b if b.is_ascii_whitespace() => i += 1,
-            b';' => i = text[i..].find('\n').map_or(bytes.len(), |n| i + n),
-            b'"' => {
-                let start = i;
-                i += 1;
-                while i < bytes.len() && bytes[i] != b'"' {
-                    i += if bytes[i] == b'\\' { 2 } else { 1 };
-                }
-                i = (i + 1).min(bytes.len());
-                out.push(start..i);
-            }
-            _ => {
-                let start = i;
-                while i < bytes.len() && !bytes[i].is_ascii_whitespace() && bytes[i] != b';' {
-                    i += 1;
-                }
-                out.push(start..i);
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod names;
 mod number;
 mod parse;
 mod print;
+mod written;
 
 pub use names::Names;
 pub use parse::{ParseError, Parsed, parse, parse_with_places};

@@ -59,6 +59,13 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// Returns true if it is about the types of calls and returns, phis, loads, stores and selections.
+    pub fn is_about_types(&self) -> bool {
+        matches!(self.check, 13 | 16)
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (check {})", self.message, self.check)
