@@ -69,7 +69,9 @@ build() {
     command -v "$linker" > /dev/null || die "no linker for $target: $linker is not there (Debian: gcc-${target%%-*}-linux-gnu)"
     export "CARGO_TARGET_$(echo "$target" | tr 'a-z-' 'A-Z_')_LINKER=$linker"
   fi
-  cargo build --manifest-path "$root/Cargo.toml" --locked --profile dist --target "$target" -p coop-cli --bin coop
+  # Nothing unwinds, and what is stripped has no backtraces.
+  RUSTFLAGS="${RUSTFLAGS:-} -C force-unwind-tables=no" \
+    cargo build --manifest-path "$root/Cargo.toml" --locked --profile dist --target "$target" -p coop-cli --bin coop
 }
 
 if [ "${1:-}" = --bin ]; then
