@@ -66,6 +66,8 @@ pack() {
 build() {
   local target="$1" cache="${COOP_CACHE:-$root/.cache}"
   local options=(--manifest-path "$root/Cargo.toml" --locked --profile dist -p coop-cli --bin coop)
+  # Nothing unwinds, and what is stripped has no backtraces.
+  local -x RUSTFLAGS="${RUSTFLAGS:-} -C force-unwind-tables=no"
   if [ "$target" = "$host" ]; then
     cargo build "${options[@]}" --target "$target"
     return
