@@ -115,7 +115,7 @@ fn constants_are_listed_and_taken() {
     assert_eq!(wrong["problems"][0]["field"], "spec");
 }
 
-/// What the page lowers is what the library does, and has no matrices any more.
+/// The page lowers as the library does, and what comes out has no matrices any more.
 #[test]
 fn lowered_modules_are_those_of_the_library() {
     use coopmat::{Device, Outcome, PipelineOptions, Prepared};
