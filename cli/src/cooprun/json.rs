@@ -109,10 +109,10 @@ pub(super) fn verify(verification: &Verification, lowered: &Module, original: &M
 
 /// Returns the output of `cooprun prove --json`.
 pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
-    let (verdict, reason) = match &proof.verdict {
-        Verdict::Proved => ("proved", None),
-        Verdict::Refuted(why) => ("refuted", Some(why)),
-        Verdict::NotProvable(why) => ("not-provable", Some(why)),
+    let (verdict, cause, reason) = match &proof.verdict {
+        Verdict::Proved => ("proved", None, None),
+        Verdict::Refuted(why) => ("refuted", None, Some(why)),
+        Verdict::NotProvable(open) => ("not-provable", Some(open.cause.name()), Some(&open.message)),
     };
     let blocks = |blocks: &Blocks| {
         let missed: Vec<String> = blocks.missed.iter().map(ToString::to_string).collect();
@@ -125,6 +125,7 @@ pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
     json!({
         "ok": proof.is_proved(),
         "verdict": verdict,
+        "cause": cause,
         "reason": reason,
         "mode": proof.arithmetic.name(),
         "data": proof.data,

@@ -1,4 +1,5 @@
-//! Data races on shared memory: tracks which invocation accessed each byte since the last barrier.
+//! Data races within a workgroup: tracks which invocation accessed each byte since the last barrier. Of shared memory, and in
+//! symbolic runs of buffers.
 
 use coop_ir::InstRef;
 
@@ -51,7 +52,7 @@ struct Cell {
     mixed: bool,
 }
 
-/// The history of shared memory.
+/// The history of shared memory, or of a buffer.
 #[derive(Default)]
 pub(super) struct Race {
     cells: Vec<Cell>,
@@ -74,6 +75,20 @@ impl Race {
         self.phases.clear();
         self.phases.resize(subgroups, 0);
         self.epoch = 1;
+    }
+
+    /// Forgets what another workgroup did.
+    pub(super) fn next_workgroup(&mut self, subgroups: usize) {
+        self.phases.clear();
+        self.phases.resize(subgroups, 0);
+        self.epoch += 1;
+    }
+
+    /// Makes the history long enough for accesses before a byte.
+    pub(super) fn grow(&mut self, end: usize) {
+        if self.cells.len() < end {
+            self.cells.resize(end, Cell::default());
+        }
     }
 
     /// Records a barrier of the workgroup.

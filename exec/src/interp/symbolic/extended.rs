@@ -1,8 +1,9 @@
 //! GLSL.std.450, and instructions that look at all components of their operands.
 
+use coop_ir::Op;
 use coop_ir::spv::GlslStd450 as Glsl;
 
-use super::super::code::LaneFn;
+use super::super::code::{Conv, LaneFn};
 use super::super::glsl_std_450;
 use super::super::num::{Num, mask, signed};
 use super::super::registers::Regs;
@@ -168,7 +169,7 @@ impl Symbols {
                     .iter()
                     .map(|x| match x.term {
                         None => Value { bits: Num::F16.encode_f64(Num::F32.to_f64(x.bits)), term: None },
-                        Some(_) => match self.round(Num::F32, Num::F16, *x) {
+                        Some(_) => match self.round(&conversion(Num::F32, Num::F16), *x) {
                             Taint::Term(term) => Value { bits: 0, term: Some(term) },
                             _ => *x,
                         },
@@ -181,7 +182,9 @@ impl Symbols {
                 halves
                     .into_iter()
                     .map(|half| match half {
-                        Taint::Term(term) => self.round(Num::F16, Num::F32, Value { bits: 0, term: Some(term) }),
+                        Taint::Term(term) => {
+                            self.round(&conversion(Num::F16, Num::F32), Value { bits: 0, term: Some(term) })
+                        }
                         other => other,
                     })
                     .collect()
@@ -280,6 +283,11 @@ impl Symbols {
         }
         out
     }
+}
+
+/// A plain conversion between float formats.
+fn conversion(from: Num, to: Num) -> Conv {
+    Conv { op: Op::FConvert, from, to, saturate: false, mode: None }
 }
 
 fn integer_extreme(op: Glsl) -> &'static str {
