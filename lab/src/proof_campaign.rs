@@ -71,9 +71,18 @@ impl Table {
         self.rows.iter().filter(|(key, _)| key.1 == verdict).map(|(_, of)| of.count).sum()
     }
 
-    /// Returns the first of the outcomes that are wrong: refutations and failures.
+    /// Returns the targets and the first modules of the outcomes that are wrong: refutations and failures.
     pub fn wrong(&self) -> impl Iterator<Item = (&str, &Outcomes)> {
-        self.rows.iter().filter(|(key, _)| matches!(key.1, REFUTED | FAILED)).map(|(key, of)| (key.0.as_str(), of))
+        self.of(|verdict| matches!(verdict, REFUTED | FAILED))
+    }
+
+    /// Returns the targets and the first modules of what is neither proved nor refuted.
+    pub fn open(&self) -> impl Iterator<Item = (&str, &Outcomes)> {
+        self.of(|verdict| verdict == OPEN)
+    }
+
+    fn of(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, &Outcomes)> {
+        self.rows.iter().filter(move |(key, _)| wanted(key.1)).map(|(key, of)| (key.0.as_str(), of))
     }
 
     /// Returns the table as text.

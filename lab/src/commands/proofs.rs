@@ -63,7 +63,7 @@ pub(crate) struct Proofs {
     /// The dialects of generated modules, or all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all", requires = "generated")]
     dialect: Vec<String>,
-    /// Print each planted error that is not refuted
+    /// Print each planted error that is not refuted, and the whole reason of the first generated module of each kind
     #[arg(long)]
     show_open: bool,
     /// Write the tables as a page
@@ -266,7 +266,8 @@ impl Proofs {
         let table = campaign.run(&report);
         std::panic::set_hook(hook);
         let mut text = table.text();
-        for (target, of) in table.wrong() {
+        let open = table.open().filter(|_| self.show_open);
+        for (target, of) in table.wrong().chain(open) {
             let _ = writeln!(text, "\n{} to {target}: {}", of.first, of.message);
         }
         let _ = write!(text, "\n{:.0} s", started.elapsed().as_secs_f64());

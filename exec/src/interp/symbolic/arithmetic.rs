@@ -43,7 +43,7 @@ impl Symbols {
         let words = [format, key.fingerprint, u64::from(key.width), key.sort as u64];
         let degree = if term.degree().is_uninterpreted() { Degree::FUNCTION } else { Degree::SYMBOL };
         let symbol = self.symbol("number", &words);
-        self.numbers.entry(symbol.bits()).or_insert((term, num));
+        self.is_number(symbol, term, num);
         (symbol, degree)
     }
 
@@ -107,13 +107,13 @@ impl Symbols {
             return taint;
         }
         if num.is_float() {
-            let of: Vec<Fp> = v.iter().map(|v| self.number(*v, num).0).collect();
+            let of: SmallVec<[Fp; 4]> = v.iter().map(|v| self.number(*v, num).0).collect();
             return self.float_function(&op.to_string(), num, &of);
         }
         if matches!(op, Op::LogicalAnd | Op::LogicalOr) {
             return self.commutative(op, num.bits(), v);
         }
-        let ids: Vec<u64> = v.iter().flat_map(|v| Symbols::identity(*v)).collect();
+        let ids: SmallVec<[u64; 8]> = v.iter().flat_map(|v| Symbols::identity(*v)).collect();
         self.opaque(num.bits(), &format!("{op} {}", num.bits()), &ids)
     }
 

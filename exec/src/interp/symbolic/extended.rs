@@ -12,7 +12,7 @@ use super::arithmetic::{product, sum};
 use super::bits;
 use super::field::Fp;
 use super::term::Degree;
-use super::{Arithmetic, Number, Symbols, Value, operands};
+use super::{Arithmetic, Number, Symbols, Value, Values, operands};
 
 impl Symbols {
     /// Returns the result of an instruction of GLSL.std.450 on components.
@@ -101,7 +101,7 @@ impl Symbols {
             return;
         }
         let sizes: Vec<usize> = args.iter().map(|a| a.1 as usize).collect();
-        let mut values = Vec::with_capacity(rows.len());
+        let mut values = Values::new();
         for k in 0..regs.act.list.len() {
             let lane = regs.act.list[k] as usize;
             if !operands(regs, &rows, lane, &mut values) {
