@@ -547,3 +547,20 @@ fn an_unknown_index_into_a_vector_proves_nothing() {
     is_not_proved(&float(&body(1)), &float(plain));
     is_not_proved(&float(plain), &float(&body(1)));
 }
+
+/// Of a group whose sum is compared, any element may be the one that is stored.
+#[test]
+fn sums_of_groups_are_compared_wherever_they_are_stored() {
+    let d = "name = \"D\"\nbinding = 3\ntype = \"f32\"\ncount = 8\nfill = { constant = 0 }\ntolerance = { sums-of = 2, abs = 1e9 }";
+    let case = CASE.replace("name = \"D\"\nbinding = 3\ntype = \"f32\"\ncount = 8\nfill = { constant = 99 }", d);
+    let case = Case::parse(&case, Path::new("")).expect("the case parses");
+    let options = Options { arithmetic: REALS, seed: 1, fixed: vec!["D".to_owned()] };
+    let store = |value: &str, at: &str| {
+        module(&format!("%q = OpAccessChain %p_float %D %n0 {at}\n%r = OpFAdd %float {value} {value}\nOpStore %q %r"))
+    };
+    let verdict = |a: &Module, b: &Module| {
+        prove(&Interpreted::default(), (a, &case), (b, &case), &options).expect("both run").verdict
+    };
+    assert_eq!(verdict(&store("%a", "%n1"), &store("%a", "%n0")), Verdict::Proved);
+    assert_ne!(verdict(&store("%a", "%n1"), &store("%b", "%n1")), Verdict::Proved);
+}

@@ -132,8 +132,11 @@ impl Fingerprints {
         });
         for (buffer, Elements { size, group }) in buffers.iter().copied().enumerate().filter(|(_, of)| of.group > 0) {
             let end = original.symbols.written(buffer).max(lowered.symbols.written(buffer));
+            let all = original.memory[buffer].bytes.len() / size;
             for element in 0..end.div_ceil(size) {
-                let range = element * size..(element + 1) * size;
+                // Of a group all elements count, whichever is written.
+                let together = if group > 1 && element % group == 0 { group.min(all - element) } else { 1 };
+                let range = element * size..(element + together) * size;
                 let written = |side: &Fingerprints| range.clone().any(|at| side.symbols.is_written(buffer, at));
                 if !written(original) && !written(lowered) {
                     continue;
@@ -142,7 +145,7 @@ impl Fingerprints {
                 if group == 1 {
                     agreement.element(original, lowered, buffer, element, size);
                 } else if element % group == 0 {
-                    agreement.sum(original, lowered, (buffer, element), size, group);
+                    agreement.sum(original, lowered, (buffer, element), size, together);
                 }
             }
         }
