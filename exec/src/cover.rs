@@ -271,7 +271,9 @@ fn pushed(case: &Case, out: &mut Vec<(String, Case)>) {
             if tried > MOST_PUSHED {
                 return;
             }
-            for new in [now - 1, now + 1, now / 2].into_iter().filter(|new| *new >= 0 && *new != now) {
+            // A small number may be one of several modes.
+            let near = if now <= 8 { vec![0, 1, 2, 3, 4] } else { vec![now - 1, now + 1, now / 2] };
+            for new in near.into_iter().filter(|new| *new >= 0 && *new != now) {
                 let mut other = case.clone();
                 if let Some(value) = other.push[part].values.as_mut().and_then(|values| values.get_mut(at)) {
                     *value = Number::Int(new);

@@ -86,12 +86,13 @@ pub(super) fn cover(
                 continue;
             }
             let Some((lowered, proof)) = prove(&other)? else { continue };
+            let before = missed.len();
             if !matches!(proof.verdict, Verdict::NotProvable(_)) {
-                new.iter().for_each(|id| _ = missed.remove(id));
+                missed.retain(|id| proof.blocks[0].missed.contains(id));
                 note(&mut modules, &lowered, &proof);
                 bases.push((name.clone(), other));
             }
-            covered.proofs.push((name, proof, new.len()));
+            covered.proofs.push((name, proof, before - missed.len()));
         }
     }
     let ids: Vec<Id> = missed.into_iter().collect();
@@ -123,10 +124,9 @@ fn executed(interpreted: &Interpreted, module: &Module, case: &Case, blocks: &BT
     }
     let Some(coverage) = report.coverage else { return Vec::new() };
     let all = module.functions.iter().flat_map(|function| &function.blocks);
-    let reached = all.filter(|block| {
-        let last = block.terminator();
-        last.is_some_and(|last| (0..MOST_INVOCATIONS).any(|lane| coverage.executed(last, lane)))
-    });
+    // Branches are not recorded: a proof sees the blocks that have nothing else.
+    let reached =
+        all.filter(|block| block.insts.iter().any(|at| (0..MOST_INVOCATIONS).any(|lane| coverage.executed(*at, lane))));
     reached.filter_map(|block| module.inst(block.label).result).filter(|label| blocks.contains(label)).collect()
 }
 

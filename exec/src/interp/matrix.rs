@@ -298,7 +298,9 @@ impl Machine<'_> {
             Ok(place) => {
                 match place {
                     Location::Shared(at) => self.note_access(at..at + usize::from(bytes), agent, false, false),
-                    Location::Buffer(i, at) => self.note_own(i, at..at + usize::from(bytes), agent.loads(), false, false),
+                    Location::Buffer(i, at) => {
+                        self.note_own(i, at..at + usize::from(bytes), agent.loads(), false, false)
+                    }
                     _ => {}
                 }
                 self.read_quietly(place, bytes)
