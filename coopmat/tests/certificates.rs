@@ -8,7 +8,8 @@ fn file(name: &str) -> Vec<u8> {
 }
 
 fn lowered(module: &Prepared, device: &Device, target: Target) -> (PipelineOptions, Lowered) {
-    let mut options = PipelineOptions { target, always_lower: true, ..PipelineOptions::default() };
+    let mut options = PipelineOptions::default();
+    (options.target, options.always_lower) = (target, true);
     for id in 0..4 {
         options.specialization.set_u32(id, 8);
     }
