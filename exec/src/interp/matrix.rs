@@ -299,7 +299,7 @@ impl Machine<'_> {
                 match place {
                     Location::Shared(at) => self.note_access(at..at + usize::from(bytes), agent, false, false),
                     Location::Buffer(i, at) => {
-                        self.note_own(i, at..at + usize::from(bytes), agent.loads(), false, false)
+                        self.note_own(i, at..at + usize::from(bytes), agent.loads(), false, false);
                     }
                     _ => {}
                 }
