@@ -9,6 +9,7 @@ mod case_text;
 mod compare;
 mod compile;
 mod compile_text;
+mod cover;
 mod devices;
 mod execute;
 mod json;

@@ -30,6 +30,8 @@
 //! Every type here is `Send` and `Sync`, there is no global state, and the same input gives the same output everywhere. No
 //! input panics: a bug of ours is a refusal too, `refused-internal`.
 
+#[cfg(feature = "prove")]
+mod certificate;
 mod device;
 #[doc(hidden)]
 pub mod fit;
@@ -47,6 +49,8 @@ pub use coop_device::{
     Properties2, Scope,
 };
 
+#[cfg(feature = "prove")]
+pub use certificate::{Certificate, Coverage, ProofMode, ProofOptions, Uncertified};
 #[cfg(feature = "vulkan")]
 pub use coop_device::vulkan::{EnabledFeatures, QueryError};
 pub use device::Device;

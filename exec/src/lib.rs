@@ -8,6 +8,7 @@ pub mod bounds;
 pub mod case;
 pub mod compare;
 pub mod compiled;
+pub mod cover;
 pub mod error;
 pub mod executor;
 pub mod facts;

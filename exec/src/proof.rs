@@ -34,8 +34,8 @@ const MOST_ROUNDS: u32 = 4;
 /// The seeds that are tried where expressions differ and values do not.
 const WITNESSES: u64 = 3;
 
-/// The most bytes of buffers in a proof: their terms take some sixteen times that.
-const MOST_BYTES: usize = 256 << 20;
+/// The most bytes of buffers in a proof: their terms, and who accessed them, take some hundred times that.
+const MOST_BYTES: usize = 32 << 20;
 
 /// The options of a proof.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -56,7 +56,87 @@ pub enum Verdict {
     /// An element differs.
     Refuted(String),
     /// Neither: the reason.
-    NotProvable(String),
+    NotProvable(Open),
+}
+
+/// The reason why there is neither a proof nor a refutation.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Open {
+    /// The kind of reason.
+    pub cause: Cause,
+    /// The operation that lost a term, or the kinds of the terms that differ.
+    pub operation: Option<String>,
+    /// The whole reason.
+    pub message: String,
+}
+
+/// A kind of reason why there is neither a proof nor a refutation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Cause {
+    /// The original has undefined behavior: nothing is to be proved.
+    OriginalUndefined,
+    /// A module has an instruction that the interpreter lacks, or runs for too long.
+    NotRun,
+    /// The buffers are larger than those that a proof takes.
+    TooLarge,
+    /// A decision depends on data by an operation without a rule.
+    UnknownDecision,
+    /// A stored element depends on data by an operation without a rule.
+    UnknownTerm,
+    /// Data decides something in the lowered module that it does not decide in the original.
+    NewDecision,
+    /// The expressions differ, and the values agree: a law that is not known here may make them equal.
+    UnknownLaw,
+    /// The probability of an error is too large, or not bounded.
+    Bound,
+    /// No element of a buffer that is compared was stored.
+    NothingStored,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Cause; 9] = [
+        Cause::OriginalUndefined,
+        Cause::NotRun,
+        Cause::TooLarge,
+        Cause::UnknownDecision,
+        Cause::UnknownTerm,
+        Cause::NewDecision,
+        Cause::UnknownLaw,
+        Cause::Bound,
+        Cause::NothingStored,
+    ];
+
+    /// Returns the name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::OriginalUndefined => "original-undefined",
+            Cause::NotRun => "not-run",
+            Cause::TooLarge => "too-large",
+            Cause::UnknownDecision => "unknown-decision",
+            Cause::UnknownTerm => "unknown-term",
+            Cause::NewDecision => "new-decision",
+            Cause::UnknownLaw => "unknown-law",
+            Cause::Bound => "bound",
+            Cause::NothingStored => "nothing-stored",
+        }
+    }
+}
+
+impl fmt::Display for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Verdict {
+    fn open(cause: Cause, message: impl Into<String>) -> Verdict {
+        Verdict::NotProvable(Open { cause, operation: None, message: message.into() })
+    }
+
+    fn lost(cause: Cause, operation: Option<&str>, message: String) -> Verdict {
+        Verdict::NotProvable(Open { cause, operation: operation.map(str::to_owned), message })
+    }
 }
 
 /// A proof, or why there is none.
@@ -204,7 +284,7 @@ impl<'a> Prover<'a> {
         if bytes > MOST_BYTES {
             let why =
                 format!("the buffers have {bytes} bytes, more than {MOST_BYTES}; a case with fewer proves as much");
-            return Ok(Proof { verdict: Verdict::NotProvable(why), ..proof });
+            return Ok(Proof { verdict: Verdict::open(Cause::TooLarge, why), ..proof });
         }
         while proof.rounds < MOST_ROUNDS && proof.log2_error >= WANTED_LOG2 {
             if let Err(verdict) = self.round(lowered, case, &mut proof)? {
@@ -215,7 +295,7 @@ impl<'a> Prover<'a> {
         if proof.log2_error >= WANTED_LOG2 {
             let bound = proof.log2_error.ceil();
             let why = format!("the probability of an error is 2^{bound:.0} only: the case computes too much");
-            proof.verdict = Verdict::NotProvable(why);
+            proof.verdict = Verdict::open(Cause::Bound, why);
         }
         Ok(proof)
     }
@@ -236,7 +316,7 @@ impl<'a> Prover<'a> {
                 None => Ok(fingerprints),
             },
             Err(error @ (Error::Unsupported { .. } | Error::Timeout { .. })) => {
-                Err(Verdict::NotProvable(format!("the {name} can't be run: {error}")))
+                Err(Verdict::open(Cause::NotRun, format!("the {name} can't be run: {error}")))
             }
             Err(error) => return Err(error),
         })
@@ -288,11 +368,12 @@ fn complaint(name: &str, is_original: bool, report: &Report, fingerprints: &Fing
     if let Some(finding) = report.findings.iter().find(|f| f.kind.is_undefined_behaviour()) {
         let why = format!("the {name} has undefined behaviour: {finding}");
         // A defined program was made into one that is not.
-        return Some(if is_original { Verdict::NotProvable(why) } else { Verdict::Refuted(why) });
+        return Some(if is_original { Verdict::open(Cause::OriginalUndefined, why) } else { Verdict::Refuted(why) });
     }
     let why = fingerprints.depends()?;
     let lost = fingerprints.lost().map(|(at, why)| format!("; instruction {at}: {why}")).unwrap_or_default();
-    Some(Verdict::NotProvable(format!("in the {name} {why}{lost}")))
+    let operation = fingerprints.lost().map(|(_, why)| why);
+    Some(Verdict::lost(Cause::UnknownDecision, operation, format!("in the {name} {why}{lost}")))
 }
 
 /// Returns the verdict if the comparison does not prove anything.
@@ -328,28 +409,32 @@ fn judged(
         };
         return Ok(Some(match values {
             Some(values) => Verdict::Refuted(format!("{what}; {values}")),
-            None => Verdict::NotProvable(format!(
-                "{what}; the values agree on the case's data, and the expressions may be equal by a law that is not known here"
-            )),
+            None => {
+                let kinds = Fingerprints::kinds(a, b, &buffers, *first);
+                let law = "the values agree on the case's data, and the expressions may be equal by a law that is not known here";
+                Verdict::lost(Cause::UnknownLaw, Some(&kinds), format!("{what}; {law}"))
+            }
         }));
     }
     if let Some((buffer, element)) = agreement.lost {
         let lost = a.lost().map(|l| ("original", l)).or_else(|| b.lost().map(|l| ("lowered module", l)));
+        let operation = lost.map(|(_, (_, why))| why);
         let why =
             lost.map_or_else(String::new, |(name, (at, why))| format!(": {why} (instruction {at} of the {name})"));
         let at = place(buffer, element);
-        return Ok(Some(Verdict::NotProvable(format!("{at} depends on data in an unknown way{why}"))));
+        let why = format!("{at} depends on data in an unknown way{why}");
+        return Ok(Some(Verdict::lost(Cause::UnknownTerm, operation, why)));
     }
     if let Some(what) = &agreement.new_decision {
         let why =
             format!("data decides something in the lowered module that it does not decide in the original: {what}");
-        return Ok(Some(Verdict::NotProvable(why)));
+        return Ok(Some(Verdict::open(Cause::NewDecision, why)));
     }
     if agreement.unbounded {
-        return Ok(Some(Verdict::NotProvable("an expression has too large a degree".into())));
+        return Ok(Some(Verdict::open(Cause::Bound, "an expression has too large a degree")));
     }
     if agreement.stored == 0 {
-        return Ok(Some(Verdict::NotProvable("nothing is stored".into())));
+        return Ok(Some(Verdict::open(Cause::NothingStored, "nothing is stored")));
     }
     let values = differences(interpreted.config, original, a, b)?;
     Ok(values.map(|values| Verdict::Refuted(format!("the expressions agree, but not their rounded values: {values}"))))

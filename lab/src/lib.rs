@@ -4,7 +4,8 @@
 //! is and compare the results; [`uniformity`] compares the analysis with the interpreter; [`record`] keeps the results
 //! of devices; [`compile`] tries the compilers of drivers with the modules of the [`corpus`], and [`profiles`] keeps what
 //! these drivers say of their devices; [`proofs`] proves lowerings, and refutes those with [`planted`] errors;
-//! [`figures`] lists kernels to measure; [`fuzz`] has the bodies of the fuzzers.
+//! [`proof_campaign`] proves those of generated modules;
+//! [`llama`] has cases for an engine's modules; [`figures`] lists kernels to measure; [`fuzz`] has the bodies of the fuzzers.
 
 pub mod campaign;
 pub mod compile;
@@ -14,8 +15,10 @@ pub mod engine;
 pub mod figures;
 pub mod fuzz;
 pub mod generator;
+pub mod llama;
 pub mod planted;
 pub mod profiles;
+pub mod proof_campaign;
 pub mod proofs;
 pub mod record;
 pub mod uniformity;

@@ -65,6 +65,8 @@ pub struct Subject {
     pub asked: Case,
     /// The interpreter.
     pub interpreted: Interpreted,
+    /// The buffers whose contents are those of the case.
+    pub fixed: Vec<String>,
     /// A part of the reason why there is no proof.
     pub open: Option<String>,
 }
@@ -79,9 +81,13 @@ impl List {
         Ok(list)
     }
 
-    /// Returns the lowerings of an entry, each with what it is or why it is refused.
-    pub fn subjects(&self, entry: &Entry) -> Result<Vec<Result<Subject, String>>, Failure> {
-        let module = io::load(&self.folder.join(&entry.module))?.module;
+    /// Returns the modules of the list with their cases.
+    pub fn tasks(&self) -> Result<Vec<Task>, Failure> {
+        self.proof.iter().map(|entry| self.task(entry)).collect()
+    }
+
+    /// Returns the module of an entry with its case.
+    pub fn task(&self, entry: &Entry) -> Result<Task, Failure> {
         let mut case = Case::load(&self.folder.join(&entry.case))?;
         let mut name = entry.module.with_extension("").display().to_string();
         let own = entry.case.with_extension("");
@@ -95,41 +101,81 @@ impl List {
         let Some(profile) = Profile::builtin(&entry.profile) else {
             return Err(Failure::Usage(format!("there is no profile '{}'", entry.profile)));
         };
-        let interp = InterpArgs::default();
-        let (size, _) = interp.subgroup_size(&case, Some(profile.limits.subgroup_size));
-        let interpreted = Interpreted { config: Config { subgroup_size: size, ..Config::default() } };
-        let mut out = Vec::new();
-        for target in &entry.targets {
-            let target = <TargetArg as clap::ValueEnum>::from_str(target, false).map_err(Failure::Usage)?;
-            out.push(match lower(&module, &case, target, LanesName::Subgroup, Some(&profile), &interp) {
-                Err(Failure::Lower(refusal)) => Err(format!("{name} to {}: {refusal}", word(target))),
-                Err(other) => return Err(other),
-                Ok(lowered) => Ok(Subject {
-                    name: name.clone(),
-                    target,
-                    module: module.clone(),
-                    lowered: as_written(&lowered.module)?,
-                    asked: asked(&case, &lowered.report),
-                    case: case.clone(),
-                    interpreted,
-                    open: entry.open.clone(),
-                }),
-            });
-        }
-        Ok(out)
+        let named = entry.targets.iter().map(|name| <TargetArg as clap::ValueEnum>::from_str(name, false));
+        Ok(Task {
+            name,
+            module: self.folder.join(&entry.module),
+            case,
+            profile,
+            targets: named.collect::<Result<_, _>>().map_err(Failure::Usage)?,
+            fixed: Vec::new(),
+            open: entry.open.clone(),
+        })
+    }
+
+    /// Returns the lowerings of an entry, each with what it is or why it is refused.
+    pub fn subjects(&self, entry: &Entry) -> Result<Vec<Result<Subject, String>>, Failure> {
+        let task = self.task(entry)?;
+        task.targets.iter().map(|target| task.subject(*target)).collect()
     }
 }
 
-/// Returns the lowering of a generated module to scalar code, or why it is refused.
-pub fn generated(profile: GeneratorProfile, seed: u64) -> Result<Result<Subject, String>, Failure> {
+/// A module with a case, and the targets to lower it for.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The name in tables.
+    pub name: String,
+    /// The module.
+    pub module: PathBuf,
+    /// The case.
+    pub case: Case,
+    /// The device to lower for.
+    pub profile: Profile,
+    /// The targets.
+    pub targets: Vec<TargetArg>,
+    /// The buffers whose contents are those of the case.
+    pub fixed: Vec<String>,
+    /// A part of the reason why there is no proof.
+    pub open: Option<String>,
+}
+
+impl Task {
+    /// Returns the lowering for a target, or why it is refused.
+    pub fn subject(&self, target: TargetArg) -> Result<Result<Subject, String>, Failure> {
+        let module = io::load(&self.module)?.module;
+        let (case, profile) = (&self.case, &self.profile);
+        let interp = InterpArgs::default();
+        let (size, _) = interp.subgroup_size(case, Some(profile.limits.subgroup_size));
+        let interpreted = Interpreted { config: Config { subgroup_size: size, ..Config::default() } };
+        Ok(match lower(&module, case, target, LanesName::Subgroup, Some(profile), &interp) {
+            Err(Failure::Lower(refusal)) => Err(refusal.to_string()),
+            Err(other) => return Err(other),
+            Ok(lowered) => Ok(Subject {
+                name: self.name.clone(),
+                target,
+                lowered: as_written(&lowered.module)?,
+                asked: asked(case, &lowered.report),
+                module,
+                case: case.clone(),
+                interpreted,
+                fixed: self.fixed.clone(),
+                open: self.open.clone(),
+            }),
+        })
+    }
+}
+
+/// Returns the lowering of a generated module for a target, or why it is refused.
+pub fn generated(profile: GeneratorProfile, seed: u64, target: TargetArg) -> Result<Result<Subject, String>, Failure> {
     let made = generate(profile, &entropy(seed, MOST_ENTROPY));
     let case = Case::parse(&made.case, Path::new(""))?;
     let name = format!("{profile} {seed}");
-    let interp = InterpArgs { subgroup_size: Some(profile.lanes()), ..InterpArgs::default() };
-    let interpreted = Interpreted { config: Config { subgroup_size: profile.lanes(), ..Config::default() } };
-    let target = TargetArg::Scalar;
-    Ok(match lower(&made.module, &case, target, LanesName::Subgroup, None, &interp) {
-        Err(Failure::Lower(refusal)) => Err(format!("{name}: {refusal}")),
+    let lanes = profile.lanes();
+    let interp = InterpArgs { subgroup_size: Some(lanes), ..InterpArgs::default() };
+    let interpreted = Interpreted { config: Config { subgroup_size: lanes, ..Config::default() } };
+    let tiles = (target != TargetArg::Scalar).then(|| lavapipe(lanes)).flatten();
+    Ok(match lower(&made.module, &case, target, LanesName::Subgroup, tiles.as_ref(), &interp) {
+        Err(Failure::Lower(coop_passes::Error::Refused(refusal))) => Err(refusal.rule.to_owned()),
         Err(other) => return Err(other),
         Ok(lowered) => Ok(Subject {
             name,
@@ -137,11 +183,21 @@ pub fn generated(profile: GeneratorProfile, seed: u64) -> Result<Result<Subject,
             lowered: as_written(&lowered.module)?,
             asked: asked(&case, &lowered.report),
             module: made.module,
+            // Generated modules read sizes and indices from this buffer, so that no compiler knows them.
+            fixed: case.buffer.iter().filter(|b| b.name == "T").map(|b| b.name.clone()).collect(),
             case,
             interpreted,
             open: None,
         }),
     })
+}
+
+/// Returns lavapipe's matrices in subgroups of a size: the interpreter has subgroups of any.
+fn lavapipe(lanes: u32) -> Option<Profile> {
+    let mut profile = Profile::builtin("mesa-lavapipe")?;
+    let limits = &mut profile.limits;
+    (limits.subgroup_size, limits.min_subgroup_size, limits.max_subgroup_size) = (lanes, lanes, lanes);
+    Some(profile)
 }
 
 /// The most bytes of entropy of a generated module.
@@ -155,7 +211,14 @@ pub fn word(target: TargetArg) -> String {
 impl Subject {
     /// Proves the lowering.
     pub fn prove(&self, options: &Options) -> Result<Proof, Error> {
-        Prover::new(self.interpreted, &self.module, &self.case, options)?.prove(&self.lowered, &self.asked)
+        let options = self.options(options);
+        Prover::new(self.interpreted, &self.module, &self.case, &options)?.prove(&self.lowered, &self.asked)
+    }
+
+    fn options(&self, options: &Options) -> Options {
+        let mut options = options.clone();
+        options.fixed.extend(self.fixed.iter().cloned());
+        options
     }
 
     /// Plants errors in the lowering, and returns what a proof and an ordinary run say of each.
@@ -164,7 +227,8 @@ impl Subject {
         // A loop that no longer ends ends here.
         let config = Config { step_budget: 4 * steps + 10_000, ..self.interpreted.config };
         let interpreted = Interpreted { config };
-        let mut prover = Prover::new(interpreted, &self.module, &self.case, options)?;
+        let options = self.options(options);
+        let mut prover = Prover::new(interpreted, &self.module, &self.case, &options)?;
         let data = Data::new(self, interpreted)?;
         let mut out = Vec::new();
         // Some of them are no modules any more, such as one with an index of a member that a structure does not have.

@@ -1,5 +1,6 @@
 //! The JSON output of `--json`.
 
+use coop_exec::cover::Unreached;
 use coop_exec::interp::{Blocks, Finding};
 use coop_exec::number::Value;
 use coop_exec::proof::{Proof, Verdict};
@@ -8,6 +9,7 @@ use coop_ir::Module;
 use serde_json::{Value as Json, json};
 
 use super::Failure;
+use super::cover::Covered;
 use super::on::{Comparison, Ran};
 use super::results::{Verification, dump_name, expected, tera_operations, verdict};
 use crate::Status;
@@ -109,10 +111,10 @@ pub(super) fn verify(verification: &Verification, lowered: &Module, original: &M
 
 /// Returns the output of `cooprun prove --json`.
 pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
-    let (verdict, reason) = match &proof.verdict {
-        Verdict::Proved => ("proved", None),
-        Verdict::Refuted(why) => ("refuted", Some(why)),
-        Verdict::NotProvable(why) => ("not-provable", Some(why)),
+    let (verdict, cause, reason) = match &proof.verdict {
+        Verdict::Proved => ("proved", None, None),
+        Verdict::Refuted(why) => ("refuted", None, Some(why)),
+        Verdict::NotProvable(open) => ("not-provable", Some(open.cause.name()), Some(&open.message)),
     };
     let blocks = |blocks: &Blocks| {
         let missed: Vec<String> = blocks.missed.iter().map(ToString::to_string).collect();
@@ -125,6 +127,7 @@ pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
     json!({
         "ok": proof.is_proved(),
         "verdict": verdict,
+        "cause": cause,
         "reason": reason,
         "mode": proof.arithmetic.name(),
         "data": proof.data,
@@ -136,6 +139,23 @@ pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
         "decisions": proof.decisions,
         "blocks": { "original": blocks(&proof.blocks[0]), "lowered": blocks(&proof.blocks[1]) },
         "text": proof.to_string(),
+    })
+}
+
+/// Returns the part of `cooprun prove --cover --json` about the other cases.
+pub(super) fn covered(covered: &Covered, case: &Case) -> Json {
+    let proofs = covered.proofs.iter().map(|(with, proof, blocks)| {
+        let mut json = self::proof(proof, case);
+        json["with"] = with.as_str().into();
+        json["more_blocks"] = (*blocks).into();
+        json
+    });
+    let reasons = |left: &[Unreached]| left.iter().map(ToString::to_string).collect::<Vec<_>>();
+    json!({
+        "tried": covered.tried,
+        "proofs": proofs.collect::<Vec<_>>(),
+        "left": reasons(&covered.left),
+        "left_lowered": covered.lowered.iter().map(|left| reasons(left)).collect::<Vec<_>>(),
     })
 }
 

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use coop_exec::Case;
 use coop_exec::interp::Arithmetic;
 use coop_exec::proof::{self, Proof, Verdict};
+use coop_ir::Module;
 
 use super::verify::{self, LanesName};
-use super::{CaseArgs, Failure, json, print};
+use super::{CaseArgs, Failure, cover, json, print};
 use crate::args::{OutputStyle, ProfileArgs, TargetArg};
 use crate::interp::InterpArgs;
 use crate::{Status, io};
@@ -39,6 +41,13 @@ pub(super) struct Prove {
     /// The seed of the values that stand for data
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Look for more cases in which blocks are executed that this one leaves out: other specializations, push constants and
+    /// dispatches. Prove the lowering with each, and say what keeps control from the blocks that are left
+    #[arg(long, conflicts_with = "lowered")]
+    cover: bool,
+    /// The most cases that --cover tries
+    #[arg(long, value_name = "N", default_value_t = 60, requires = "cover")]
+    most_cases: usize,
     #[command(flatten)]
     interp: InterpArgs,
 }
@@ -81,25 +90,39 @@ impl Prove {
         let [interpreted] = interpreters.as_slice() else {
             return Err(Failure::Usage("--placement all: a proof is made with one placement".into()));
         };
-        let (lowered, asked) = match &self.lowered {
-            Some(path) => (io::load(path)?.module, case.clone()),
-            None => {
-                let lowered =
-                    verify::lower(&original.module, &case, self.target, self.lanes, profile.as_ref(), &self.interp)?;
-                (verify::as_written(&lowered.module)?, verify::asked(&case, &lowered.report))
-            }
+        let interpreted = interpreted.within(options.timeout);
+        let asking = proof::Options { arithmetic: self.mode.into(), seed: self.seed, fixed: self.fixed.clone() };
+        let module = &original.module;
+        let of = |case: &Case| -> Result<(Module, Proof), Failure> {
+            let (lowered, asked) = match &self.lowered {
+                Some(path) => (io::load(path)?.module, case.clone()),
+                None => {
+                    let lowered = verify::lower(module, case, self.target, self.lanes, profile.as_ref(), &self.interp)?;
+                    (verify::as_written(&lowered.module)?, verify::asked(case, &lowered.report))
+                }
+            };
+            let proof = proof::prove(&interpreted, (module, case), (&lowered, &asked), &asking)?;
+            Ok((lowered, proof))
         };
-        let proof = proof::prove(
-            &interpreted.within(options.timeout),
-            (&original.module, &case),
-            (&lowered, &asked),
-            &proof::Options { arithmetic: self.mode.into(), seed: self.seed, fixed: self.fixed.clone() },
-        )?;
-        let status = status(&proof);
+        let (lowered, proof) = of(&case)?;
+        let covered = if self.cover && proof.is_proved() {
+            // Another case may be none of the module's: it has a constant or a size that the module does not take.
+            let again = |case: &Case| Ok(of(case).ok());
+            Some(cover::cover(&interpreted, module, (&case, &lowered, &proof), self.most_cases, &again)?)
+        } else {
+            None
+        };
+        let refuted = covered.as_ref().and_then(cover::Covered::refuted);
+        let status = status(refuted.unwrap_or(&proof));
         if self.case.json {
-            print(&json::proof(&proof, &case).to_string());
+            let mut json = json::proof(&proof, &case);
+            if let Some(covered) = &covered {
+                json["cover"] = json::covered(covered, &case);
+            }
+            print(&json.to_string());
         } else if style.quiet == 0 || status != Status::Success {
-            print(&proof.to_string());
+            let more = covered.map(|covered| format!("\n{}", covered.text())).unwrap_or_default();
+            print(&format!("{proof}{more}"));
         }
         Ok(status)
     }

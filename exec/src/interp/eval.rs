@@ -56,11 +56,17 @@ pub(super) fn execute(regs: &mut Regs, ins: &Ins) -> bool {
             regs.copy(*dst, *vector, *n);
             for k in 0..regs.act.list.len() {
                 let l = regs.act.list[k] as usize;
-                let i = regs.get(*index, l);
+                let (i, decided) = (regs.get(*index, l), regs.taint(*index, l));
                 if i < u64::from(*n) {
                     let (v, taint) = (regs.get(*value, l), regs.taint(*value, l));
                     regs.put(dst + i as u32, l, v);
                     regs.set_taint(dst + i as u32, l, taint);
+                }
+                if decided != Taint::Exact {
+                    // Another component may be the one that is replaced.
+                    for row in *dst..dst + n {
+                        regs.set_taint(row, l, decided.with(regs.taint(row, l)));
+                    }
                 }
             }
             true

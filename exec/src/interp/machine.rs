@@ -59,6 +59,9 @@ pub(super) struct Machine<'p> {
     values: Vec<(usize, Vec<u8>)>,
     pub race: Race,
     pub buffer_race: BufferRace,
+    /// The accesses to each buffer within a workgroup, in symbolic runs: those of the case's data may be harmless where others
+    /// are not.
+    pub own_races: Vec<Race>,
     pub buffers: &'p mut [Memory],
     pub push: Vec<u8>,
     pub findings: Findings,
@@ -115,6 +118,7 @@ impl<'p> Machine<'p> {
             values: Vec::new(),
             race: Race::default(),
             buffer_race: BufferRace::default(),
+            own_races: Vec::new(),
             buffers,
             push: push.to_vec(),
             findings: Findings::default(),
@@ -217,6 +221,11 @@ impl<'p> Machine<'p> {
     fn start(&mut self, workgroups: [u32; 3]) {
         self.history.clear();
         self.buffer_race.next_workgroup();
+        if self.regs.symbols.is_some() {
+            self.own_races.resize_with(self.buffers.len(), Race::default);
+            let subgroups = self.p.lanes.div_ceil(self.p.subgroup);
+            self.own_races.iter_mut().for_each(|race| race.next_workgroup(subgroups));
+        }
         self.dead = Mask::EMPTY;
         self.any_dead = false;
         self.regs.activate(&Mask::first(self.p.lanes));
@@ -739,10 +748,12 @@ impl<'p> Machine<'p> {
             for (i, range) in self.instances(Scope::Subgroup.0).enumerate() {
                 if range.clone().any(|l| self.regs.act.mask.has(l)) {
                     self.race.subgroup_barrier(i);
+                    self.own_races.iter_mut().for_each(|race| race.subgroup_barrier(i));
                 }
             }
         } else if scope != Scope::Invocation.0 {
             self.race.barrier();
+            self.own_races.iter_mut().for_each(Race::barrier);
         }
     }
 }

@@ -296,8 +296,12 @@ impl Machine<'_> {
                 (0, Taint::Exact)
             }
             Ok(place) => {
-                if let Location::Shared(at) = place {
-                    self.note_access(at..at + usize::from(bytes), agent, false, false);
+                match place {
+                    Location::Shared(at) => self.note_access(at..at + usize::from(bytes), agent, false, false),
+                    Location::Buffer(i, at) => {
+                        self.note_own(i, at..at + usize::from(bytes), agent.loads(), false, false);
+                    }
+                    _ => {}
                 }
                 self.read_quietly(place, bytes)
             }
@@ -322,7 +326,12 @@ impl Machine<'_> {
                 if let Location::Shared(at) = place {
                     self.note_access(at..at + usize::from(bytes), agent, true, false);
                 }
-                self.write(place, 0, bytes, v, taint, None);
+                let changed = self.write(place, 0, bytes, v, taint, None);
+                if let Location::Buffer(i, at) = place
+                    && changed
+                {
+                    self.note_own(i, at..at + usize::from(bytes), agent, true, false);
+                }
             }
             Err(fault) => self.report_fault(fault, "the matrix", "writes"),
         }

@@ -282,6 +282,9 @@ impl Machine<'_> {
         match place {
             Location::Buffer(i, base) => {
                 self.note_buffer(i, base + at..base + at + n, false);
+                if let Some(lane) = lane {
+                    self.note_own(i, base + at..base + at + n, self.lane_agent(lane), false, false);
+                }
                 (number(&self.buffers[i].bytes[base + at..base + at + n]), memory_bounds)
             }
             Location::Push(base) => (number(&self.push[base + at..base + at + n]), Taint::Exact),
@@ -308,12 +311,22 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn write(&mut self, place: Location, at: usize, bytes: u8, v: u64, taint: Taint, lane: Option<usize>) {
+    /// Writes up to 8 bytes. Returns true if that may change them, for some data.
+    pub(super) fn write(
+        &mut self,
+        place: Location,
+        at: usize,
+        bytes: u8,
+        v: u64,
+        taint: Taint,
+        lane: Option<usize>,
+    ) -> bool {
         let n = usize::from(bytes);
         let own = lane.unwrap_or(0) * self.p.own_size as usize;
+        let mut changed = false;
         let taint = match &mut self.regs.symbols {
             Some(symbols) if !matches!(place, Location::Rows(_)) => {
-                symbols.write(place, own, at, n, taint);
+                changed = symbols.write(place, own, at, n, taint);
                 // The bytes have the term now.
                 taint.decided()
             }
@@ -330,8 +343,13 @@ impl Machine<'_> {
                         format!("an undefined value is written to byte {} of {name}", base + at)
                     });
                 }
-                if number(&self.buffers[i].bytes[base + at..base + at + n]) != v {
+                // Values of this data that are equal may differ for other data.
+                changed |= number(&self.buffers[i].bytes[base + at..base + at + n]) != v;
+                if changed {
                     self.note_buffer(i, base + at..base + at + n, true);
+                    if let Some(lane) = lane {
+                        self.note_own(i, base + at..base + at + n, self.lane_agent(lane), true, false);
+                    }
                 }
                 self.buffers[i].bytes[base + at..base + at + n].copy_from_slice(&v.to_le_bytes()[..n]);
             }
@@ -355,6 +373,7 @@ impl Machine<'_> {
                 self.regs.set_taint(row, lane, taint);
             }
         }
+        changed
     }
 
     pub(super) fn lane_agent(&self, lane: usize) -> Agent {
@@ -373,6 +392,30 @@ impl Machine<'_> {
                 format!("byte {} of {}", start - v.offset as usize, super::findings::name_of(this.m, v.id))
             });
             let message = format!("{} {verb} {what} with no barrier since another accessed it", agent.describe());
+            (message, vec![(Some(conflict.at), format!("{} {other} it here", conflict.who.describe()))])
+        });
+    }
+
+    /// Records an access to a buffer in a symbolic run, and reports a race within the workgroup.
+    pub(super) fn note_own(
+        &mut self,
+        buffer: usize,
+        range: std::ops::Range<usize>,
+        agent: Agent,
+        write: bool,
+        atomic: bool,
+    ) {
+        let (start, at) = (range.start, self.at);
+        let Some(race) = self.own_races.get_mut(buffer) else { return };
+        race.grow(range.end);
+        let Some(conflict) = race.access(range, agent, write, atomic, at) else { return };
+        self.find_with(FindingKind::DataRace, |this| {
+            let (verb, name) = (if write { "writes" } else { "reads" }, &this.buffers[buffer].name);
+            let other = if conflict.wrote { "wrote" } else { "read" };
+            let message = format!(
+                "{} {verb} byte {start} of {name} with no barrier since another accessed it; the values may differ for other data",
+                agent.describe()
+            );
             (message, vec![(Some(conflict.at), format!("{} {other} it here", conflict.who.describe()))])
         });
     }
@@ -430,8 +473,10 @@ impl Machine<'_> {
                 let write = op != Op::AtomicLoad;
                 self.note_access(at..at + usize::from(bytes), self.lane_agent(l), write, true);
             }
-            if matches!(place, Location::Buffer(..)) {
+            if let Location::Buffer(i, at) = place {
                 self.buffer_race.atomic();
+                let write = op != Op::AtomicLoad;
+                self.note_own(i, at..at + usize::from(bytes), self.lane_agent(l), write, true);
             }
             let lane = if matches!(place, Location::Rows(_) | Location::Own(_)) { Some(l) } else { None };
             let (old, before) = self.read(place, 0, bytes, lane);
@@ -463,7 +508,7 @@ impl Machine<'_> {
                 }
             } else if op != Op::AtomicLoad {
                 let taint = match &mut self.regs.symbols {
-                    Some(symbols) => symbols.atomic(op, num, (old, before), (v, given)),
+                    Some(symbols) => symbols.atomic(op, num, (old, before), (v, given), compared),
                     None if self.regs.probe.is_some() => {
                         super::error_bound::of_atomic(op, num, (old, before), (v, given))
                     }

@@ -1,4 +1,5 @@
-//! Data races on shared memory: tracks which invocation accessed each byte since the last barrier.
+//! Data races within a workgroup: tracks which invocation accessed each byte since the last barrier. Of shared memory, and in
+//! symbolic runs of buffers.
 
 use coop_ir::InstRef;
 
@@ -14,6 +15,8 @@ pub(super) struct Agent {
 impl Agent {
     pub(super) const ALL: u16 = u16::MAX;
     const MATRIX: u32 = 1 << 31;
+    /// No execution of a matrix instruction has this number.
+    const LOADS: u32 = Agent::MATRIX - 1;
 
     pub(super) fn matrix(counter: u32, subgroup: u16) -> Agent {
         Agent { id: Agent::MATRIX | counter, subgroup }
@@ -21,6 +24,16 @@ impl Agent {
 
     pub(super) fn is_matrix(self) -> bool {
         self.id & Agent::MATRIX != 0
+    }
+
+    /// The agent of the loads of all matrix instructions of the same invocations: they only read, so their order is no matter.
+    pub(super) fn loads(self) -> Agent {
+        if self.is_matrix() { Agent::matrix(Agent::LOADS, self.subgroup) } else { self }
+    }
+
+    /// Returns true if another agent is that of the loads of the same invocations' matrix instructions.
+    fn follows(self, loads: Agent) -> bool {
+        self.is_matrix() && loads == self.loads()
     }
 
     pub(super) fn describe(self) -> String {
@@ -51,7 +64,7 @@ struct Cell {
     mixed: bool,
 }
 
-/// The history of shared memory.
+/// The history of shared memory, or of a buffer.
 #[derive(Default)]
 pub(super) struct Race {
     cells: Vec<Cell>,
@@ -76,6 +89,20 @@ impl Race {
         self.epoch = 1;
     }
 
+    /// Forgets what another workgroup did.
+    pub(super) fn next_workgroup(&mut self, subgroups: usize) {
+        self.phases.clear();
+        self.phases.resize(subgroups, 0);
+        self.epoch += 1;
+    }
+
+    /// Makes the history long enough for accesses before a byte.
+    pub(super) fn grow(&mut self, end: usize) {
+        if self.cells.len() < end {
+            self.cells.resize(end, Cell::default());
+        }
+    }
+
     /// Records a barrier of the workgroup.
     pub(super) fn barrier(&mut self) {
         self.epoch += 1;
@@ -90,7 +117,7 @@ impl Race {
 
     /// Returns an agent for one execution of a matrix instruction.
     pub(super) fn matrix_agent(&mut self, subgroup: u16) -> Agent {
-        self.counter = (self.counter + 1) & 0x7fff_ffff;
+        self.counter = (self.counter + 1) % Agent::LOADS;
         Agent::matrix(self.counter, subgroup)
     }
 
@@ -125,8 +152,10 @@ impl Race {
             }
             if write {
                 if let Some(r) = cell.read {
+                    // What a matrix instruction stores over what one of the same invocations loaded comes after that.
+                    let follows = agent.follows(r.agent);
                     let others = cell.mixed || (cell.many && (r.phase == phase || r.agent.subgroup != agent.subgroup));
-                    if (clash(&r) || others) && !(atomic && r.atomic) {
+                    if (clash(&r) && !follows || others) && !(atomic && r.atomic) {
                         found = Some(Conflict { who: r.agent, at: r.at, wrote: false });
                     }
                 }
@@ -169,5 +198,22 @@ mod tests {
         race.subgroup_barrier(0);
         assert!(!access(&mut race, 0, false) && !access(&mut race, 1, false));
         assert!(access(&mut race, 0, true), "another has read since the barrier");
+    }
+
+    /// A matrix is loaded and stored again; another subgroup must not have loaded it.
+    #[test]
+    fn stores_of_matrices_follow_loads_of_the_same_invocations() {
+        let module = coop_ir::text::parse("OpCapability Shader").expect("a module");
+        let at = module.all().next().expect("an instruction");
+        let mut race = Race::default();
+        race.reset(4, 2);
+        let [a, b, c] = [0, 0, 1].map(|subgroup| race.matrix_agent(subgroup));
+        assert!(race.access(0..4, a.loads(), false, false, at).is_none());
+        assert!(race.access(0..4, b.loads(), false, false, at).is_none());
+        assert!(race.access(0..4, b, true, false, at).is_none());
+        assert!(race.access(0..4, a.loads(), false, false, at).is_some(), "no barrier since the store");
+        race.barrier();
+        assert!(race.access(0..4, c.loads(), false, false, at).is_none());
+        assert!(race.access(0..4, a, true, false, at).is_some(), "another subgroup has loaded it");
     }
 }

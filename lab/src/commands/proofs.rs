@@ -1,23 +1,36 @@
 //! `cooplab proofs`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use coop_cli::Status;
+use coop_cli::args::{MOST_JOBS, MOST_SECONDS, TargetArg, whole};
 use coop_cli::cooprun::{Failure, print};
 use coop_cli::progress::Progress;
+use coop_cli::{Status, io};
+use coop_device::Profile;
 use coop_exec::interp::Arithmetic;
 use coop_exec::proof::{Options, Verdict};
-use coop_lab::generator::{Dialect, GeneratorProfile};
-use coop_lab::proofs::{List, Subject, Tally, generated, word};
+use coop_lab::generator::Dialect;
+use coop_lab::llama;
+use coop_lab::proof_campaign::Campaign;
+use coop_lab::proofs::{List, Subject, Tally, Task, word};
 
 #[derive(Args, Debug)]
 pub(crate) struct Proofs {
     /// The list of lowerings (TOML)
     list: Option<PathBuf>,
-    /// Take only entries whose module has this in its path
+    /// Prove the lowerings of llama.cpp's modules too: the folder that scripts/llama-shaders.sh made, and that of the cases
+    #[arg(long, value_name = "SHADERS CASES", num_args = 2)]
+    llama: Option<Vec<PathBuf>>,
+    /// Run no module for longer
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = whole::<u64>(1, MOST_SECONDS))]
+    timeout: u64,
+    /// Take only modules that have this in their names
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// The meaning of float arithmetic
@@ -29,13 +42,29 @@ pub(crate) struct Proofs {
     /// The seed of the symbols and of the choice of errors
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Prove the lowerings of this many generated modules of each dialect instead
+    /// Prove the lowerings of this many generated modules for each target instead; the dialects take turns
     #[arg(long, value_name = "N", default_value_t = 0)]
     generated: u64,
+    /// The targets of generated modules
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "scalar",
+        requires = "generated"
+    )]
+    target: Vec<TargetArg>,
+    /// Threads that share the modules
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1, MOST_JOBS))]
+    jobs: u64,
+    /// Begin no generated module after so many seconds
+    #[arg(long, value_name = "SECONDS", requires = "generated")]
+    most_seconds: Option<u64>,
     /// The dialects of generated modules, or all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all", requires = "generated")]
     dialect: Vec<String>,
-    /// Print each planted error that is not refuted, and each generated module that is not proved
+    /// Print each planted error that is not refuted, and the whole reason of the first generated module of each kind
     #[arg(long)]
     show_open: bool,
     /// Write the tables as a page
@@ -50,6 +79,20 @@ enum Mode {
     Strict,
 }
 
+/// Locks what threads share. A thread that panicked leaves nothing half done.
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A row of the table.
+struct Row {
+    text: String,
+    /// The verdict in a word.
+    kind: &'static str,
+    /// True if it is the expected one.
+    fine: bool,
+}
+
 impl Proofs {
     pub(crate) fn run(&self) -> Result<Status, Failure> {
         let arithmetic = match self.mode {
@@ -59,38 +102,44 @@ impl Proofs {
         };
         let options = Options { arithmetic, seed: self.seed, fixed: Vec::new() };
         if self.generated > 0 {
-            return self.generated(&options);
+            return self.generated(options);
         }
-        let Some(path) = &self.list else { return Err(Failure::Usage("give a list, or --generated N".into())) };
-        let list = List::load(path)?;
-        let mut table = String::from(
+        let tasks = self.tasks()?;
+        let work: Vec<(usize, TargetArg)> = tasks
+            .iter()
+            .enumerate()
+            .flat_map(|(n, task)| task.targets.iter().map(move |target| (n, *target)))
+            .collect();
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+        let tally = Mutex::new(Tally::default());
+        let progress = Progress::new(work.len() as u64, "{pos} of {len} lowerings, {eta} left", true);
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs {
+                scope.spawn(|| {
+                    while let Some((n, target)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let row = self.task(&tasks[*n], *target, &options, &tally);
+                        locked(&done).insert((*n, word(*target)), row);
+                        progress.step();
+                    }
+                });
+            }
+        });
+        drop(progress);
+        let mut text = String::from(
             "| module | target | verdict | elements | blocks of the original, of the lowered module | error |\n\
              |---|---|---|--:|---|---|\n",
         );
-        let (mut tally, mut wrong) = (Tally::default(), 0u32);
-        let entries = list.proof.iter().filter(|entry| entry.module.display().to_string().contains(&self.only));
-        let progress = Progress::new(entries.clone().count() as u64, "{pos} of {len} entries, {eta} left", true);
-        for entry in entries {
-            for subject in list.subjects(entry)? {
-                match subject {
-                    Ok(subject) => {
-                        let (row, fine) = self.subject(&subject, &options, &mut tally)?;
-                        table.push_str(&row);
-                        wrong += u32::from(!fine);
-                    }
-                    Err(refusal) => {
-                        let fine = entry.open.as_ref().is_some_and(|open| refusal.contains(open));
-                        wrong += u32::from(!fine);
-                        print(&format!("refused: {refusal}"));
-                    }
-                }
-            }
-            progress.step();
+        let (mut wrong, mut counts) = (0u32, BTreeMap::<&str, u32>::new());
+        for row in std::mem::take(&mut *locked(&done)).into_values() {
+            let row = row?;
+            text.push_str(&row.text);
+            wrong += u32::from(!row.fine);
+            *counts.entry(row.kind).or_default() += 1;
         }
-        drop(progress);
-        let mut text = table;
+        let counts: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+        let _ = writeln!(text, "\n{} lowerings: {}", work.len(), counts.join(", "));
         if self.planted > 0 {
-            let _ = write!(text, "\n{}", tally.table());
+            let _ = write!(text, "\n{}", locked(&tally).table());
         }
         if let Some(page) = &self.page {
             let written = std::fs::write(page, self.page_text(&text));
@@ -100,13 +149,60 @@ impl Proofs {
         Ok(if wrong == 0 { Status::Success } else { Status::Findings })
     }
 
-    /// Proves a lowering. Returns its row, and true if the verdict is the expected one.
-    fn subject(&self, subject: &Subject, options: &Options, tally: &mut Tally) -> Result<(String, bool), Failure> {
+    /// Returns the modules to prove lowerings of.
+    fn tasks(&self) -> Result<Vec<Task>, Failure> {
+        let mut tasks = match &self.list {
+            Some(path) => List::load(path)?.tasks()?,
+            None if self.llama.is_none() => return Err(Failure::Usage("give a list, --llama or --generated N".into())),
+            None => Vec::new(),
+        };
+        if let Some(folders) = &self.llama {
+            let [shaders, cases] = folders.as_slice() else {
+                return Err(Failure::Usage("--llama: give the folder of the shaders and that of the cases".into()));
+            };
+            let profile = Profile::builtin("nvidia-h100")
+                .ok_or_else(|| Failure::Usage("there is no profile 'nvidia-h100'".into()))?;
+            let (found, without) = llama::modules(shaders, cases)?;
+            if !without.is_empty() {
+                print(&format!("without a case: {}", without.join(", ")));
+            }
+            tasks.extend(found.into_iter().map(|found| Task {
+                name: format!("llama/{}", found.name),
+                module: found.module,
+                case: found.case,
+                profile: profile.clone(),
+                targets: vec![TargetArg::Scalar, TargetArg::Khr],
+                fixed: found.fixed,
+                open: None,
+            }));
+        }
+        tasks.retain(|task| task.name.contains(&self.only));
+        Ok(tasks)
+    }
+
+    /// Lowers and proves. Returns the row of the table.
+    fn task(&self, task: &Task, target: TargetArg, options: &Options, tally: &Mutex<Tally>) -> Result<Row, Failure> {
+        match task.subject(target)? {
+            Ok(subject) => self.subject(subject, options, tally),
+            Err(refusal) => {
+                let fine = task.open.as_ref().is_some_and(|open| refusal.contains(open));
+                let (name, target) = (&task.name, word(target));
+                print(&format!("{name} to {target}: refused: {refusal}"));
+                let first = refusal.lines().next().unwrap_or_default();
+                let text = format!("| {name} | {target} | refused: {first} | | | |\n");
+                Ok(Row { text, kind: "refused", fine })
+            }
+        }
+    }
+
+    /// Proves a lowering. Returns its row of the table.
+    fn subject(&self, mut subject: Subject, options: &Options, tally: &Mutex<Tally>) -> Result<Row, Failure> {
         let started = Instant::now();
+        subject.interpreted = subject.interpreted.within(Duration::from_secs(self.timeout));
         let proof = subject.prove(options)?;
         let (verdict, fine) = match (&proof.verdict, &subject.open) {
             (Verdict::Proved, None) => ("proved".to_owned(), true),
-            (Verdict::NotProvable(why), Some(open)) if why.contains(open.as_str()) => {
+            (Verdict::NotProvable(why), Some(open)) if why.message.contains(open.as_str()) => {
                 (format!("not provable: {why}"), true)
             }
             (Verdict::Proved, Some(_)) => ("proved, against what the list says".to_owned(), false),
@@ -123,7 +219,7 @@ impl Proofs {
         let mut sound = true;
         if self.planted > 0 && proof.is_proved() {
             for trial in subject.plant(options, self.planted, self.seed)? {
-                tally.add(&trial);
+                locked(tally).add(&trial);
                 if let Some(data) = &trial.contradicted {
                     sound = false;
                     print(&format!("wrongly proved: {}: {data}", trial.planted));
@@ -133,11 +229,16 @@ impl Proofs {
                 }
             }
         }
-        Ok((row, fine && sound))
+        let kind = match proof.verdict {
+            Verdict::Proved => "proved",
+            Verdict::NotProvable(_) => "not provable",
+            Verdict::Refuted(_) => "refuted",
+        };
+        Ok(Row { text: row, kind, fine: fine && sound })
     }
 
     /// Proves the lowerings of generated modules.
-    fn generated(&self, options: &Options) -> Result<Status, Failure> {
+    fn generated(&self, options: Options) -> Result<Status, Failure> {
         let mut dialects = Vec::new();
         for name in &self.dialect {
             match Dialect::from_name(name) {
@@ -146,36 +247,36 @@ impl Proofs {
                 None => return Err(Failure::Usage(format!("there is no dialect '{name}'"))),
             }
         }
-        let mut wrong = 0;
-        for dialect in dialects {
-            let [mut proved, mut open, mut refused] = [0u64; 3];
-            for seed in self.seed..self.seed.saturating_add(self.generated) {
-                let Ok(subject) = generated(GeneratorProfile::any(dialect), seed)? else {
-                    refused += 1;
-                    continue;
-                };
-                // Generated modules read sizes and indices from this buffer, so that no compiler knows them.
-                let fixed = subject.case.buffer.iter().filter(|b| b.name == "T").map(|b| b.name.clone()).collect();
-                match subject.prove(&Options { fixed, ..options.clone() })?.verdict {
-                    Verdict::Proved => proved += 1,
-                    Verdict::NotProvable(why) => {
-                        open += 1;
-                        if self.show_open {
-                            print(&format!("{}: not provable: {why}", subject.name));
-                        }
-                    }
-                    Verdict::Refuted(why) => {
-                        wrong += 1;
-                        print(&format!("{}: refuted: {why}", subject.name));
-                    }
-                }
-            }
-            let name = dialect.name();
-            print(&format!(
-                "{name}: {proved} proved, {open} not provable, {wrong} refuted so far, {refused} not lowered"
-            ));
+        if dialects.is_empty() || self.target.is_empty() {
+            return Err(Failure::Usage("give a dialect and a target at least".into()));
         }
-        Ok(if wrong == 0 { Status::Success } else { Status::Findings })
+        if dialects.contains(&Dialect::Kernel) && self.target.iter().any(|target| *target != TargetArg::Scalar) {
+            return Err(Failure::Usage("kernels have no modules for tiles: take --target scalar".into()));
+        }
+        let campaign = Campaign {
+            modules: self.generated,
+            seed: self.seed,
+            dialects,
+            targets: self.target.clone(),
+            options,
+            jobs: self.jobs,
+            most: self.most_seconds.map(Duration::from_secs),
+        };
+        let hook = std::panic::take_hook();
+        // A panic inside is the outcome of its module.
+        std::panic::set_hook(Box::new(|_| {}));
+        let started = Instant::now();
+        let report = |n: u64| io::error(&format!("{n} proofs after {:.0} s", started.elapsed().as_secs_f64()));
+        let table = campaign.run(&report);
+        std::panic::set_hook(hook);
+        let mut text = table.text();
+        let open = table.open().filter(|_| self.show_open);
+        for (target, of) in table.wrong().chain(open) {
+            let _ = writeln!(text, "\n{} to {target}: {}", of.first, of.message);
+        }
+        let _ = write!(text, "\n{:.0} s", started.elapsed().as_secs_f64());
+        print(&text);
+        Ok(if table.wrong().next().is_none() { Status::Success } else { Status::Findings })
     }
 
     fn page_text(&self, tables: &str) -> String {

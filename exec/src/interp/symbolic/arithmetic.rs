@@ -3,7 +3,8 @@
 use coop_ir::Op;
 use smallvec::SmallVec;
 
-use super::super::num::Num;
+use super::super::code::Conv;
+use super::super::num::{Num, Rounding};
 use super::super::taint::Taint;
 use super::bits::{self, Source};
 use super::field::Fp;
@@ -42,7 +43,7 @@ impl Symbols {
         let words = [format, key.fingerprint, u64::from(key.width), key.sort as u64];
         let degree = if term.degree().is_uninterpreted() { Degree::FUNCTION } else { Degree::SYMBOL };
         let symbol = self.symbol("number", &words);
-        self.numbers.entry(symbol.bits()).or_insert((term, num));
+        self.is_number(symbol, term, num);
         (symbol, degree)
     }
 
@@ -55,17 +56,34 @@ impl Symbols {
         self.float(num, result)
     }
 
-    /// Returns the result of a conversion between float formats.
-    pub(super) fn round(&mut self, from: Num, to: Num, v: Value) -> Taint {
-        if from == to {
-            return v.term.map_or(Taint::Exact, Taint::Term);
+    /// Returns what a conversion that saturates rounds: the value, or the largest of the format on either side.
+    pub(super) fn bounded(&mut self, conv: &Conv, v: Value) -> Value {
+        let (from, to) = (conv.from, conv.to);
+        let most = to.to_f64(to.largest(false));
+        if !conv.saturate || v.term.is_none() || from.to_f64(from.largest(false)) <= most {
+            return v;
         }
-        let number = self.number(v, from);
-        self.rounded(to, !holds(to, from), number)
+        let bound = |value: f64| Value { bits: from.encode_f64(value), term: None };
+        let mut out = v;
+        for (tag, bound) in [("float max", bound(-most)), ("float min", bound(most))] {
+            if let Taint::Term(term) = self.extreme(tag, from, &[out, bound]) {
+                out = Value { bits: v.bits, term: Some(term) };
+            }
+        }
+        out
     }
 
-    /// Returns a number in a format, rounded if `narrows`.
-    pub(super) fn rounded(&mut self, to: Num, narrows: bool, number: Number) -> Taint {
+    /// Returns the result of a conversion between float formats.
+    pub(super) fn round(&mut self, conv: &Conv, v: Value) -> Taint {
+        if conv.from == conv.to {
+            return v.term.map_or(Taint::Exact, Taint::Term);
+        }
+        let number = self.number(v, conv.from);
+        self.rounded(conv.to, conv.mode, !holds(conv.to, conv.from), number)
+    }
+
+    /// Returns a number in a format, rounded if `narrows`; `mode` if it is not to the nearest even one.
+    pub(super) fn rounded(&mut self, to: Num, mode: Option<Rounding>, narrows: bool, number: Number) -> Taint {
         if self.arithmetic == Arithmetic::Reals || !narrows {
             return self.float(to, number);
         }
@@ -73,7 +91,8 @@ impl Symbols {
         if self.fits.get(&number.0.bits()) == Some(&format) {
             return self.float(to, number);
         }
-        let result = self.function("round", &[format, number.0.bits()]);
+        let mode = mode.filter(|mode| *mode != Rounding::NearestEven).map_or(0, |mode| 1 + mode as u64);
+        let result = self.function("round", &[format | mode << 32, number.0.bits()]);
         self.fits.insert(result.0.bits(), format);
         self.float(to, result)
     }
@@ -88,13 +107,13 @@ impl Symbols {
             return taint;
         }
         if num.is_float() {
-            let of: Vec<Fp> = v.iter().map(|v| self.number(*v, num).0).collect();
+            let of: SmallVec<[Fp; 4]> = v.iter().map(|v| self.number(*v, num).0).collect();
             return self.float_function(&op.to_string(), num, &of);
         }
         if matches!(op, Op::LogicalAnd | Op::LogicalOr) {
             return self.commutative(op, num.bits(), v);
         }
-        let ids: Vec<u64> = v.iter().flat_map(|v| Symbols::identity(*v)).collect();
+        let ids: SmallVec<[u64; 8]> = v.iter().flat_map(|v| Symbols::identity(*v)).collect();
         self.opaque(num.bits(), &format!("{op} {}", num.bits()), &ids)
     }
 
@@ -141,7 +160,7 @@ impl Symbols {
 
     /// Returns a number rounded to a narrower format and back.
     fn quantized(&mut self, narrow: Num, wide: Num, number: Number) -> Taint {
-        match self.rounded(narrow, true, number) {
+        match self.rounded(narrow, None, true, number) {
             Taint::Term(term) => match term.number(narrow) {
                 Some(value) => self.float(wide, (value, term.degree())),
                 None => self.lose("a rounded number"),

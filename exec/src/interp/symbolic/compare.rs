@@ -132,8 +132,11 @@ impl Fingerprints {
         });
         for (buffer, Elements { size, group }) in buffers.iter().copied().enumerate().filter(|(_, of)| of.group > 0) {
             let end = original.symbols.written(buffer).max(lowered.symbols.written(buffer));
+            let all = original.memory[buffer].bytes.len() / size;
             for element in 0..end.div_ceil(size) {
-                let range = element * size..(element + 1) * size;
+                // Of a group all elements count, whichever is written.
+                let together = if group > 1 && element % group == 0 { group.min(all - element) } else { 1 };
+                let range = element * size..(element + together) * size;
                 let written = |side: &Fingerprints| range.clone().any(|at| side.symbols.is_written(buffer, at));
                 if !written(original) && !written(lowered) {
                     continue;
@@ -142,7 +145,7 @@ impl Fingerprints {
                 if group == 1 {
                     agreement.element(original, lowered, buffer, element, size);
                 } else if element % group == 0 {
-                    agreement.sum(original, lowered, (buffer, element), size, group);
+                    agreement.sum(original, lowered, (buffer, element), size, together);
                 }
             }
         }
@@ -154,6 +157,17 @@ impl Fingerprints {
         let memory = &self.memory[buffer].bytes;
         let bits = memory.get(at..at + bytes).map_or(0, number);
         (self.symbols.read(Location::Buffer(buffer, at), 0, 0, bytes, bits), bits)
+    }
+
+    /// Returns of what kind the terms of an element are in two runs, for tables.
+    pub fn kinds(a: &mut Fingerprints, b: &mut Fingerprints, buffers: &[Elements], of: Mismatch) -> String {
+        let size = buffers[of.buffer].size;
+        let [x, y] = [a, b].map(|side| match side.element(of.buffer, of.element * size, size).0 {
+            Taint::Term(term) if term.degree().is_uninterpreted() => format!("{:?} with functions", term.sort()),
+            Taint::Term(term) => format!("{:?}", term.sort()),
+            _ => "a constant".to_owned(),
+        });
+        if x == y { x } else { format!("{x}, {y}") }
     }
 
     /// Returns the instruction that first lost a term, and why.
@@ -171,16 +185,24 @@ impl Agreement {
         element: usize,
         size: usize,
     ) {
-        let at = element * size;
+        let (at, end) = (element * size, element * size + size);
         let (mut a, mut b) = (original.element(buffer, at, size), lowered.element(buffer, at, size));
-        if !equal(a, b) {
-            // Constants are numbers of the type that was stored, not of the buffer's elements.
-            let extent = original.symbols.extent(buffer, at).or_else(|| lowered.symbols.extent(buffer, at));
-            if let Some((first, bytes)) = extent.filter(|(_, bytes)| *bytes != size && *bytes <= 8) {
-                (a, b) = (original.element(buffer, first, bytes), lowered.element(buffer, first, bytes));
-            }
-        }
         if equal(a, b) {
+            return;
+        }
+        // Constants are numbers of the type that was stored, not of the buffer's elements: these are compared where they lie,
+        // one after the other until the element ends.
+        let mut from = at;
+        while from < end {
+            let extent = original.symbols.extent(buffer, from).or_else(|| lowered.symbols.extent(buffer, from));
+            let Some((first, bytes)) = extent.filter(|(_, bytes)| *bytes <= 8) else { break };
+            (a, b) = (original.element(buffer, first, bytes), lowered.element(buffer, first, bytes));
+            if !equal(a, b) {
+                break;
+            }
+            from = first + bytes;
+        }
+        if from >= end {
             return;
         }
         let lost = [a.0, b.0].iter().any(|taint| matches!(taint, Taint::Inexact { .. } | Taint::Undefined));

@@ -1,8 +1,9 @@
 //! GLSL.std.450, and instructions that look at all components of their operands.
 
+use coop_ir::Op;
 use coop_ir::spv::GlslStd450 as Glsl;
 
-use super::super::code::LaneFn;
+use super::super::code::{Conv, LaneFn};
 use super::super::glsl_std_450;
 use super::super::num::{Num, mask, signed};
 use super::super::registers::Regs;
@@ -11,7 +12,7 @@ use super::arithmetic::{product, sum};
 use super::bits;
 use super::field::Fp;
 use super::term::Degree;
-use super::{Arithmetic, Number, Symbols, Value, operands};
+use super::{Arithmetic, Number, Symbols, Value, Values, operands};
 
 impl Symbols {
     /// Returns the result of an instruction of GLSL.std.450 on components.
@@ -100,7 +101,7 @@ impl Symbols {
             return;
         }
         let sizes: Vec<usize> = args.iter().map(|a| a.1 as usize).collect();
-        let mut values = Vec::with_capacity(rows.len());
+        let mut values = Values::new();
         for k in 0..regs.act.list.len() {
             let lane = regs.act.list[k] as usize;
             if !operands(regs, &rows, lane, &mut values) {
@@ -168,7 +169,7 @@ impl Symbols {
                     .iter()
                     .map(|x| match x.term {
                         None => Value { bits: Num::F16.encode_f64(Num::F32.to_f64(x.bits)), term: None },
-                        Some(_) => match self.round(Num::F32, Num::F16, *x) {
+                        Some(_) => match self.round(&conversion(Num::F32, Num::F16), *x) {
                             Taint::Term(term) => Value { bits: 0, term: Some(term) },
                             _ => *x,
                         },
@@ -181,7 +182,9 @@ impl Symbols {
                 halves
                     .into_iter()
                     .map(|half| match half {
-                        Taint::Term(term) => self.round(Num::F16, Num::F32, Value { bits: 0, term: Some(term) }),
+                        Taint::Term(term) => {
+                            self.round(&conversion(Num::F16, Num::F32), Value { bits: 0, term: Some(term) })
+                        }
                         other => other,
                     })
                     .collect()
@@ -280,6 +283,11 @@ impl Symbols {
         }
         out
     }
+}
+
+/// A plain conversion between float formats.
+fn conversion(from: Num, to: Num) -> Conv {
+    Conv { op: Op::FConvert, from, to, saturate: false, mode: None }
 }
 
 fn integer_extreme(op: Glsl) -> &'static str {

@@ -176,10 +176,13 @@ impl Symbols {
         let (from, to) = (conv.from, conv.to);
         let (fw, tw) = (from.bits(), to.bits());
         match conv.op {
-            Op::FConvert => self.round(from, to, v),
-            Op::ConvertSToF | Op::ConvertUToF => {
+            Op::FConvert if !(conv.saturate && (from == Num::E8M0 || to == Num::E8M0)) => {
+                let v = self.bounded(conv, v);
+                self.round(conv, v)
+            }
+            Op::ConvertSToF | Op::ConvertUToF if !conv.saturate => {
                 let number = self.exact_integer(v, fw, conv.op == Op::ConvertSToF);
-                self.rounded(to, fw >= to.precision(), number)
+                self.rounded(to, conv.mode, fw >= to.precision(), number)
             }
             Op::ConvertFToS | Op::ConvertFToU => {
                 let (x, _) = self.number(v, from);

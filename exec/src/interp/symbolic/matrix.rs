@@ -157,7 +157,17 @@ impl Symbols {
     }
 
     /// Returns the taint of the value that an atomic instruction writes.
-    pub(in crate::interp) fn atomic(&mut self, op: Op, num: Num, old: (u64, Taint), given: (u64, Taint)) -> Taint {
+    pub(in crate::interp) fn atomic(
+        &mut self,
+        op: Op,
+        num: Num,
+        old: (u64, Taint),
+        given: (u64, Taint),
+        compared: Taint,
+    ) -> Taint {
+        if compared != Taint::Exact {
+            return self.lose(format!("{op} with a comparator from data"));
+        }
         let value = |(bits, taint): (u64, Taint)| match taint {
             Taint::Exact => Some(Value { bits, term: None }),
             Taint::Term(term) => Some(Value { bits, term: Some(term) }),

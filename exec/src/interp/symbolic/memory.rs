@@ -108,17 +108,31 @@ impl Symbols {
         self.of_parts(whole)
     }
 
-    /// Records what is written.
-    pub(in crate::interp) fn write(&mut self, place: Location, own: usize, at: usize, bytes: usize, taint: Taint) {
-        let Some((cells, base)) = self.cells.of(place, own, at + bytes) else { return };
+    /// Records what is written. Returns true if that may be another value than was there, for some data.
+    pub(in crate::interp) fn write(
+        &mut self,
+        place: Location,
+        own: usize,
+        at: usize,
+        bytes: usize,
+        taint: Taint,
+    ) -> bool {
+        let is_data = matches!(place, Location::Buffer(index, _) if self.cells.data.get(index) == Some(&true));
+        let Some((cells, base)) = self.cells.of(place, own, at + bytes) else { return true };
+        let mut changed = false;
         for (i, cell) in cells[base + at..base + at + bytes].iter_mut().enumerate() {
-            *cell = match taint {
+            let now = match taint {
                 Taint::Exact | Taint::Undefined => Cell::Constant,
                 // A Boolean or a number of four bits is written with zeros above; more bytes than the term has are not.
                 Taint::Term(term) if term.width() as usize == 8 * bytes => Cell::Byte(term, i as u8),
                 Taint::Term(_) | Taint::Inexact { .. } => Cell::Lost,
             };
+            // A constant may be written over another; the caller compares the values of those.
+            let constant = [*cell, now].iter().all(|c| *c == Cell::Constant || *c == Cell::Kept && !is_data);
+            changed |= !constant && (*cell != now || now == Cell::Lost);
+            *cell = now;
         }
+        changed
     }
 
     /// Returns the ends of the bytes that were written in a buffer, as far as anything was.

@@ -27,6 +27,8 @@ use std::hash::{DefaultHasher, Hasher};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{InstRef, Op};
 
+use smallvec::SmallVec;
+
 use super::code::Ins;
 use super::num::Num;
 use super::registers::Regs;
@@ -68,8 +70,14 @@ struct Value {
     term: Option<Term>,
 }
 
+/// The operands of an instruction; most have at most four.
+type Values = SmallVec<[Value; 4]>;
+
 /// A number of the field with the bound of its degree.
 type Number = (Fp, Degree);
+
+/// The bits of a symbol that [`Symbols::maybe_numbers`] tells apart.
+const FILTER_BITS: u32 = 18;
 
 /// The terms of a run.
 #[derive(Debug)]
@@ -86,6 +94,8 @@ pub(super) struct Symbols {
     fits: FxHashMap<u64, u64>,
     /// The term that a number symbol is the value of, with the format in which it is read.
     numbers: FxHashMap<u64, (Term, Num)>,
+    /// A bit for each value of the lowest bits of a number symbol: most results are none.
+    maybe_numbers: Vec<u64>,
     /// The bits that an integer symbol is the value of, and true if they are read as signed.
     integers: FxHashMap<u64, (Box<[Part]>, bool)>,
     /// The uninterpreted functions applied, each with its operands.
@@ -119,6 +129,7 @@ impl Symbols {
             extremes: FxHashMap::default(),
             fits: FxHashMap::default(),
             numbers: FxHashMap::default(),
+            maybe_numbers: vec![0; 1 << (FILTER_BITS - 6)],
             integers: FxHashMap::default(),
             applied: FxHashSet::default(),
             degree: 0,
@@ -158,7 +169,8 @@ impl Symbols {
             Some(bound) => self.degree = self.degree.max(bound),
             None => self.degree_lost = true,
         }
-        if let Some((term, format)) = self.numbers.get(&value.bits())
+        if self.maybe_number(value)
+            && let Some((term, format)) = self.numbers.get(&value.bits())
             && *format == num
         {
             // A symbol alone: the bits that it is the number of.
@@ -168,6 +180,19 @@ impl Symbols {
             Some(sort) => Taint::Term(Term::new(sort, num.bits(), value.bits(), degree)),
             None => self.lose("a float result of an integer type"),
         }
+    }
+
+    /// Returns false if a number is no symbol, of those of [`Symbols::numbers`].
+    fn maybe_number(&self, value: Fp) -> bool {
+        let low = value.bits() as usize & ((1 << FILTER_BITS) - 1);
+        self.maybe_numbers[low / 64] >> (low % 64) & 1 == 1
+    }
+
+    /// Records the term that a symbol is the number of.
+    fn is_number(&mut self, symbol: Fp, term: Term, format: Num) {
+        let low = symbol.bits() as usize & ((1 << FILTER_BITS) - 1);
+        self.maybe_numbers[low / 64] |= 1 << (low % 64);
+        self.numbers.entry(symbol.bits()).or_insert((term, format));
     }
 
     /// Returns a result of which only the operation and its operands are known.
@@ -204,7 +229,7 @@ impl Symbols {
 
 /// Reads the operands in rows of an invocation. Returns false if the taint of the result is right as it is: no operand
 /// depends on data, one is undefined, or the term of one is lost.
-fn operands(regs: &Regs, rows: &[u32], lane: usize, values: &mut Vec<Value>) -> bool {
+fn operands(regs: &Regs, rows: &[u32], lane: usize, values: &mut Values) -> bool {
     let mut depends = false;
     values.clear();
     for row in rows {
@@ -236,7 +261,7 @@ pub(super) fn refine(regs: &mut Regs, ins: &Ins) {
         Ins::Ext { op, num, dst, args, n } => {
             let arity = super::glsl_std_450::arity(*op);
             for i in 0..*n {
-                let rows: Vec<u32> = args[..arity].iter().map(|row| row + i).collect();
+                let rows: SmallVec<[u32; 4]> = args[..arity].iter().map(|row| row + i).collect();
                 apply(regs, &rows, dst + i, |values| symbols.extended(*op, *num, values));
             }
         }
@@ -271,7 +296,7 @@ pub(super) fn refine(regs: &mut Regs, ins: &Ins) {
 }
 
 /// Returns the rows of the operands of a component.
-fn each_rows(op: Op, args: &[u32; 4], i: u32) -> Vec<u32> {
+fn each_rows(op: Op, args: &[u32; 4], i: u32) -> SmallVec<[u32; 4]> {
     let arity = op.required_operands().min(4);
     // Offset and count of a bit field are the same for all components.
     let scalars = if op.is_bit_field() { 2 } else { 0 };
@@ -294,7 +319,7 @@ fn apply_where(
     dst: u32,
     mut f: impl FnMut(&[Value]) -> Taint,
 ) {
-    let mut values = Vec::with_capacity(rows.len());
+    let mut values = Values::new();
     for k in 0..regs.act.list.len() {
         let lane = regs.act.list[k] as usize;
         if wanted(regs, lane) && operands(regs, rows, lane, &mut values) {

@@ -1,0 +1,170 @@
+//! Proofs of the lowerings of generated modules, with a table of why some are not proved.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use coop_cli::args::TargetArg;
+use coop_exec::proof::{Options, Verdict};
+
+use crate::generator::{Dialect, GeneratorProfile, Limits};
+use crate::proofs::{generated, word};
+
+/// The longest run of one module.
+const MOST_TIME: Duration = Duration::from_secs(120);
+
+/// The modules of a campaign, and how they are proved.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// The number of modules for each target; the dialects take turns.
+    pub modules: u64,
+    /// The seed of the first module; each has the next.
+    pub seed: u64,
+    /// The dialects.
+    pub dialects: Vec<Dialect>,
+    /// The targets.
+    pub targets: Vec<TargetArg>,
+    /// The options of each proof.
+    pub options: Options,
+    /// The number of threads.
+    pub jobs: u64,
+    /// The time after which no module is begun.
+    pub most: Option<Duration>,
+}
+
+/// The outcomes of one kind, with the first module that had it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcomes {
+    /// Their number.
+    pub count: u64,
+    /// Dialect, limits and seed of the one with the lowest seed.
+    pub first: String,
+    /// The lowest seed.
+    seed: u64,
+    /// The whole message of that.
+    pub message: String,
+}
+
+/// The outcomes of a campaign by target, verdict and reason.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Table {
+    rows: BTreeMap<(String, &'static str, String), Outcomes>,
+}
+
+impl Table {
+    fn add(&mut self, target: TargetArg, verdict: &'static str, reason: String, of: Outcomes) {
+        let row = self.rows.entry((word(target), verdict, reason));
+        row.and_modify(|all| {
+            all.count += of.count;
+            if of.seed < all.seed {
+                *all = Outcomes { count: all.count, ..of.clone() };
+            }
+        })
+        .or_insert(of);
+    }
+
+    /// Returns the number of outcomes of a verdict: proved, not provable, refuted, not lowered, failed.
+    pub fn count(&self, verdict: &str) -> u64 {
+        self.rows.iter().filter(|(key, _)| key.1 == verdict).map(|(_, of)| of.count).sum()
+    }
+
+    /// Returns the targets and the first modules of the outcomes that are wrong: refutations and failures.
+    pub fn wrong(&self) -> impl Iterator<Item = (&str, &Outcomes)> {
+        self.of(|verdict| matches!(verdict, REFUTED | FAILED))
+    }
+
+    /// Returns the targets and the first modules of what is neither proved nor refuted.
+    pub fn open(&self) -> impl Iterator<Item = (&str, &Outcomes)> {
+        self.of(|verdict| verdict == OPEN)
+    }
+
+    fn of(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, &Outcomes)> {
+        self.rows.iter().filter(move |(key, _)| wanted(key.1)).map(|(key, of)| (key.0.as_str(), of))
+    }
+
+    /// Returns the table as text.
+    pub fn text(&self) -> String {
+        let mut text = String::from("| target | verdict | reason | modules | the first |\n|---|---|---|--:|---|\n");
+        for ((target, verdict, reason), of) in &self.rows {
+            let reason = reason.replace('|', "\\|");
+            let first = if *verdict == PROVED { "" } else { &of.first };
+            let _ = writeln!(text, "| {target} | {verdict} | {reason} | {} | {first} |", of.count);
+        }
+        text
+    }
+}
+
+const PROVED: &str = "proved";
+const OPEN: &str = "not provable";
+const REFUTED: &str = "refuted";
+const REFUSED: &str = "not lowered";
+const FAILED: &str = "failed";
+
+impl Campaign {
+    /// Proves the lowerings. `report` gets the number of modules done, every now and then.
+    pub fn run(&self, report: &(dyn Fn(u64) + Sync)) -> Table {
+        let (next, start) = (AtomicU64::new(0), Instant::now());
+        let table = Mutex::new(Table::default());
+        let all = self.modules * self.targets.len() as u64;
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.max(1) {
+                scope.spawn(|| {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= all || self.most.is_some_and(|most| start.elapsed() > most) {
+                            return;
+                        }
+                        self.one(number, &table);
+                        if number > 0 && number.is_multiple_of(10_000) {
+                            report(number);
+                        }
+                    }
+                });
+            }
+        });
+        table.into_inner().unwrap_or_default()
+    }
+
+    /// Proves the lowering of a module for a target.
+    fn one(&self, number: u64, table: &Mutex<Table>) {
+        let targets = self.targets.len() as u64;
+        let (target, number) = (self.targets[(number % targets) as usize], number / targets);
+        let seed = self.seed.wrapping_add(number);
+        let dialect = self.dialects[(number % self.dialects.len() as u64) as usize];
+        // What is lowered to tiles has the types and sizes of tiles.
+        let limits = if target == TargetArg::Scalar { Limits::Any } else { Limits::Tiles };
+        let profile = GeneratorProfile { dialect, limits };
+        let tried = catch_unwind(AssertUnwindSafe(|| self.tried(profile, seed, target)));
+        let (verdict, reason, message) = tried.unwrap_or_else(|panic| {
+            let said = panic.downcast_ref::<String>().cloned();
+            let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
+            (FAILED, "a panic".to_owned(), said)
+        });
+        let of = Outcomes { count: 1, first: format!("{profile} {seed}"), seed, message };
+        if let Ok(mut table) = table.lock() {
+            table.add(target, verdict, reason, of);
+        }
+    }
+
+    /// Returns the verdict, its kind of reason, and the whole reason.
+    fn tried(&self, profile: GeneratorProfile, seed: u64, target: TargetArg) -> (&'static str, String, String) {
+        let mut subject = match generated(profile, seed, target) {
+            Ok(Ok(subject)) => subject,
+            Ok(Err(rule)) => return (REFUSED, rule.clone(), rule),
+            Err(failure) => return (FAILED, "the lowering".to_owned(), failure.to_string()),
+        };
+        subject.interpreted = subject.interpreted.within(MOST_TIME);
+        match subject.prove(&self.options).map(|proof| proof.verdict) {
+            Ok(Verdict::Proved) => (PROVED, String::new(), String::new()),
+            Ok(Verdict::NotProvable(open)) => {
+                let operation = open.operation.map(|of| format!(": {of}")).unwrap_or_default();
+                (OPEN, format!("{}{operation}", open.cause.name()), open.message)
+            }
+            Ok(Verdict::Refuted(why)) => (REFUTED, String::new(), why),
+            Err(error) => (FAILED, "the proof".to_owned(), error.to_string()),
+        }
+    }
+}
