@@ -4,8 +4,7 @@
 #   book.sh                build it
 #   book.sh --bin FOLDER   build it with the tools in FOLDER, which draw its pictures, instead of building these
 #
-# mdBook comes from Debian's packages (scripts/drivers.sh mdbook). With COOP_REQUIRE_PICTURES a picture that the tools can't draw is
-# an error.
+# mdBook comes from Debian's packages (scripts/drivers.sh mdbook).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -92,6 +92,7 @@ pub(super) fn writes(m: &Module, inst: &Inst) -> bool {
     match inst.op {
         Op::FunctionCall => return inst.callee().is_none_or(|f| has_effects(m, f)),
         Op::CooperativeMatrixPerElementOpNV => return inst.callee().is_none_or(|f| has_effects(m, f)),
+        _ if inst.callee().is_some_and(|f| has_effects(m, f)) => return true,
         _ => {}
     }
     match effects::written(m, inst) {
