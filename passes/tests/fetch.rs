@@ -151,6 +151,9 @@ fn what_is_added_to_sums_is_fetched_ahead() {
         add("None", "%row")
     );
     assert_eq!(tested(&chosen), 1);
+    // A division is undefined on the way that the branch keeps from it.
+    let divided = chosen.replace("%far = OpIAdd %uint %k %n32", "%far = OpUDiv %uint %n32 %k");
+    assert_eq!(tested(&divided), 0);
     assert_eq!(tested(&add("Volatile", "%n0")), 0);
     // The next iteration reads what this one writes.
     let stored = format!("OpCooperativeMatrixStoreKHR %to %sum %n0 %n32\n{}", add("None", "%n0"));

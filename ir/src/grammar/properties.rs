@@ -497,8 +497,13 @@ impl Op {
     /// Returns true if the instruction is arithmetic on integers, one by one: negation, sums, products, quotients, remainders.
     #[inline]
     pub fn is_integer_arithmetic(self) -> bool {
-        let sums = matches!(self, Op::SNegate | Op::IAdd | Op::ISub | Op::IMul);
-        sums || matches!(self, Op::UDiv | Op::SDiv | Op::UMod | Op::SRem | Op::SMod)
+        matches!(self, Op::SNegate | Op::IAdd | Op::ISub | Op::IMul) || self.divides_integers()
+    }
+
+    /// Returns true if the instruction divides integers: the behavior is undefined where the divisor is zero.
+    #[inline]
+    pub fn divides_integers(self) -> bool {
+        matches!(self, Op::UDiv | Op::SDiv | Op::UMod | Op::SRem | Op::SMod)
     }
 
     /// Returns true if the instruction is arithmetic on floating-point numbers, one by one: negation, sums, products,

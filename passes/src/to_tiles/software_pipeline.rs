@@ -290,7 +290,9 @@ fn choices(m: &Module, function: &Function, cfg: &Cfg, block: usize) -> Vec<(Id,
     let end = function.blocks[head].terminator().map(|r| m.inst(r)).filter(|i| i.op == Op::BranchConditional);
     let Some((end, [condition, yes])) = end.and_then(|i| Some((i, [i.id(0)?, i.id(1)?]))) else { return Vec::new() };
     let reaches = |p: usize| p == head || before(p) == head && cfg.successors(head).contains(&p);
-    if !reaches(*x) || !reaches(*y) || end.id(2) == Some(yes) {
+    // Both values are computed: what is undefined on one way must not be.
+    let divides = |p: usize| p != head && function.blocks[p].insts.iter().any(|r| m.inst(*r).op.divides_integers());
+    if !reaches(*x) || !reaches(*y) || end.id(2) == Some(yes) || divides(*x) || divides(*y) {
         return Vec::new();
     }
     let target = cfg.block(yes).filter(|b| *b != block).unwrap_or(head);
