@@ -7,6 +7,7 @@ use coop_exec::{Case, Executor, RunOptions, vulkan_test};
 use coop_ir::binary;
 use coop_ir::text::parse;
 use coop_passes::{Lanes, Options, Target, lower};
+use std::time::Duration;
 
 /// A component type: its name in case files, its declaration, bytes.
 #[derive(Clone, Copy)]
@@ -302,7 +303,9 @@ fn run_all(device: &VulkanExecutor<'_>, step: usize) {
                 (case.subgroup_size, case.full_subgroups) = (Some(size), true);
             }
             let what = format!("{label}, {lanes:?} of {size}");
-            match device.run(&binary::write_words(&lowered), &case, &RunOptions::default()) {
+            // LLVM 15 compiles some of them for more than a minute.
+            let options = RunOptions { timeout: Duration::from_secs(300), ..RunOptions::default() };
+            match device.run(&binary::write_words(&lowered), &case, &options) {
                 Err(e) => failures.push(format!("{what}: {e}")),
                 Ok(outcome) => {
                     runs += 1;
