@@ -17,7 +17,7 @@ pub(super) type Prove<'a> = dyn Fn(&Case) -> Result<Option<(Module, Proof)>, Fai
 /// The proofs of a module with several cases.
 #[derive(Default)]
 pub(super) struct Covered {
-    /// What differs from the first case, with the proof, and how many blocks it was the first to execute.
+    /// The difference from the first case, with the proof, and how many blocks it was the first to execute.
     pub proofs: Vec<(String, Proof, usize)>,
     /// The blocks that none executed.
     pub left: Vec<Unreached>,
