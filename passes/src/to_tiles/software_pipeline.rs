@@ -288,9 +288,8 @@ fn choices(m: &Module, function: &Function, cfg: &Cfg, block: usize) -> Vec<(Id,
     // Of an `if` without `else`, one way is the branch itself.
     let head = if before(*x) == *y || before(*y) != *x { before(*x) } else { *x };
     let end = function.blocks[head].terminator().map(|r| m.inst(r)).filter(|i| i.op == Op::BranchConditional);
-    let Some([condition, yes, no]) = end.and_then(|i| i.ids().collect::<Vec<Id>>().try_into().ok()) else {
-        return Vec::new();
-    };
+    let ids: Vec<Id> = end.map(|i| i.ids().collect()).unwrap_or_default();
+    let [condition, yes, no] = ids[..] else { return Vec::new() };
     let reaches = |p: usize| p == head || before(p) == head && cfg.successors(head).contains(&p);
     // Both values are computed: what is undefined on one way must not be.
     let divides = |p: usize| p != head && function.blocks[p].insts.iter().any(|r| m.inst(*r).op.divides_integers());
