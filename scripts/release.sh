@@ -67,8 +67,10 @@ build() {
   local target="$1" cache="${COOP_CACHE:-$root/.cache}"
   local options=(--manifest-path "$root/Cargo.toml" --locked --profile dist -p coop-cli --bin coop)
   # Nothing unwinds, and what is stripped has no backtraces.
-  local -x RUSTFLAGS="${RUSTFLAGS:-} -C force-unwind-tables=no"
+  local -x RUSTFLAGS="${RUSTFLAGS:-} -C link-arg=-Wl,--no-eh-frame-hdr -C link-arg=-Wl,-T,$root/scripts/no-unwinding.ld"
   if [ "$target" = "$host" ]; then
+    # Functions with the same code are one. Zig's linker does not do that.
+    RUSTFLAGS+=" -C link-arg=-Wl,--icf=all"
     cargo build "${options[@]}" --target "$target"
     return
   fi

@@ -183,9 +183,14 @@ pub(crate) struct Cli {
     style: OutputStyle,
 }
 
+/// The declared command line.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// The tool.
 pub fn main() -> Status {
-    if let Some(status) = crate::describe::from_arguments(Cli::command) {
+    if let Some(status) = crate::describe::from_arguments(command) {
         return status;
     }
     execute(&Cli::parse())
