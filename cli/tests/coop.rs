@@ -483,6 +483,36 @@ fn an_interrupt_keeps_what_is_reached() {
     assert!(stderr(&out).contains("took more than 1 s and was killed"), "{}", stderr(&out));
 }
 
+/// The search for the shortest difference has one limit for all functions, and functions are not searched one by one.
+#[test]
+fn the_difference_of_large_modules_is_found() {
+    let module = |functions: usize, body: &dyn Fn(usize) -> String| {
+        let head = "OpCapability Shader\nOpCapability Linkage\nOpMemoryModel Logical GLSL450\n%void = OpTypeVoid\n\
+                    %type = OpTypeFunction %void\n%uint = OpTypeInt 32 0\n%one = OpConstant %uint 1\n%two = OpConstant %uint 2\n";
+        let one = |f: usize| {
+            format!("%f{f} = OpFunction %void None %type\n%l{f} = OpLabel\n{}OpReturn\nOpFunctionEnd\n", body(f))
+        };
+        let all = (0..functions).map(one);
+        text::parse(&(head.to_owned() + &all.collect::<String>())).expect("it parses")
+    };
+    let add = |f: usize, n: usize, operand: &str| format!("%v{f}_{n} = OpIAdd %uint %one {operand}\n");
+    // The bits of a product are as good as random here.
+    let mixed = |n: usize, by: usize| if (n * by) >> 7 & 1 == 0 { "%one" } else { "%two" };
+    let long = |by: usize| module(1, &|f| (0..5000).map(|n| add(f, n, mixed(n, by))).collect());
+    let many = |operand: &str| module(2000, &|f| add(f, 0, operand));
+    let hard = |by: usize| module(16, &|f| (0..300).map(|n| add(f, n, mixed(n + f, by))).collect());
+    let start = Instant::now();
+    for (a, b) in [(long(7919), long(104_729)), (many("%one"), many("%two")), (hard(7919), hard(104_729))] {
+        let found = difference(&a, &b);
+        assert!(!found.is_empty() && difference(&a, &a.clone()).is_empty());
+        let [removed, added] = found.changes();
+        assert_eq!(removed as i64 - added as i64, a.all().count() as i64 - b.all().count() as i64);
+        let shown = found.side_by_side(["a", "b"], usize::MAX, 80, false);
+        assert!(shown.lines().count() > removed.max(added));
+    }
+    assert!(start.elapsed() < Duration::from_secs(100), "{:?}", start.elapsed());
+}
+
 /// Any pass is run alone on any module: it gives one that is well formed, or says why not.
 #[test]
 fn passes_run_alone() {
