@@ -231,7 +231,16 @@ pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         print_bytes(bytes);
         return Ok(());
     }
-    replace(path, bytes).map_err(|e| FileError { name: display_name(path), message: describe(&e) })
+    replace(path, bytes).map_err(|e| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
+        let message = match folder {
+            Some(folder) if !folder.exists() => format!("can't be written: there is no folder {}", folder.display()),
+            Some(folder) => format!("can't be written: {} is no folder", folder.display()),
+            None if path.is_dir() => "can't be written: is a folder".to_owned(),
+            None => format!("can't be written: {}", describe(&e)),
+        };
+        FileError { name: display_name(path), message }
+    })
 }
 
 /// Writes a file beside the old one, which stays as it is until the new one is complete. What is no file, such as a pipe, is

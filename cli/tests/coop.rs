@@ -174,6 +174,7 @@ fn bad_input_is_told() {
     let unknown = file("unknown.spvasm", "OpCapability Shader\nOpNonsense\n");
     let loose = file("loose.spvasm", "OpCapability Shader\nOpMemoryModel Logical GLSL450\n%1 = OpTypeVector %2 4\n");
     let none = folder.join("none.spv").to_string_lossy().into_owned();
+    let nowhere = folder.join("no-folder/out.spvasm").to_string_lossy().into_owned();
     for (arguments, message) in [
         (vec!["parse", &unknown], "unknown.spvasm:2:1: "),
         (vec!["parse", &loose], "%2"),
@@ -188,10 +189,21 @@ fn bad_input_is_told() {
             "--output -: the smallest module so far is kept in a file",
         ),
         (vec!["reduce", &loose, "--", "true", "{}"], "not well formed"),
-        (vec!["reduce", GEMM, "--", "no-such-program-here", "{}"], "no-such-program-here: "),
+        (vec!["reduce", GEMM, "--", "no-such-program-here", "{}"], "no-such-program-here: no such program"),
         (vec!["reduce", GEMM, "--status", "3", "--", "true", "{}"], "is to end with status 3 and ended with status 0"),
         (vec!["lower", GEMM, "--passes", "folt"], "no such pass, --list-passes lists them; did you mean 'fold'"),
         (vec!["lower", GEMM, "--passes", "tiles"], "is not run for target scalar: give --target khr"),
+        (
+            vec!["lower", GEMM, "--passes", "tiles", "--target", "auto"],
+            "is not run for target scalar, which auto is here: give --target khr",
+        ),
+        (
+            vec!["lower", GEMM, "--passes", "fold,scalar", "--target", "auto", "--profile", "nvidia-h100"],
+            "--passes scalar: is not run for target khr, which auto is here: give --target scalar",
+        ),
+        (vec!["lower", GEMM, "--passes", "fold", "--without", "shaderFloat16"], "cannot be used with"),
+        (vec!["print", GEMM, "-o", &nowhere], "can't be written: there is no folder "),
+        (vec!["print", GEMM, "-o", "."], ".: can't be written: is a folder"),
     ] {
         let out = coop(&arguments);
         assert_eq!(status(&out), 2, "{arguments:?}: {}", stderr(&out));

@@ -89,7 +89,7 @@ impl Run<'_> {
         let mut command = Command::new(&program);
         command.args(words).stdin(Stdio::null());
         let finished = process::finish_all(&mut command, limits, &|| self.is_over())
-            .map_err(|e| FileError { name: program.to_string_lossy().into_owned(), message: e.to_string() })?;
+            .map_err(|e| FileError { name: program.to_string_lossy().into_owned(), message: not_started(&e) })?;
         Ok(finished.map(|finished| {
             let ended = match finished.end {
                 End::Status(status) => !self.options.crash && status == self.options.status,
@@ -107,6 +107,14 @@ impl Run<'_> {
             Some(extension) if extension == "spvasm" => io::write_text(&self.output, module),
             _ => io::write_bytes(&self.output, &binary::write(module)),
         }
+    }
+}
+
+/// Why a program can't be started.
+fn not_started(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such program, or not in PATH".to_owned(),
+        _ => format!("can't be started: {error}"),
     }
 }
 
