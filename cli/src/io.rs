@@ -3,7 +3,7 @@
 use coop_exec::file::{self, MAX_MODULE};
 use coop_ir::cfg::Cfgs;
 use coop_ir::text::{self, PrintOptions};
-use coop_ir::{Module, binary, verify};
+use coop_ir::{Module, Op, binary, verify};
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
@@ -146,8 +146,8 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
     const LLVM: [&str; 4] = ["; ModuleID", "source_filename = ", "target triple = ", "define "];
     const MLIR: [&str; 4] = ["module {", "spirv.module", "func.func", "gpu.module"];
     let text = assembly(bytes)?;
-    let is_instruction = |line: &str| line.starts_with('%') || line.starts_with("Op");
-    if text.lines().any(|line| is_instruction(line.trim_start())) {
+    let opcode = |line: &str| Op::from_name(line.split_whitespace().next()?.get(2..)?);
+    if text.lines().any(|line| line.trim_start().starts_with('%') || opcode(line).is_some()) {
         return None;
     }
     let begins = |marks: &[&str]| text.lines().take(200).any(|l| marks.iter().any(|m| l.trim_start().starts_with(m)));
@@ -166,7 +166,7 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
     } else if begins(&MLIR) {
         Some("MLIR, not SPIR-V assembly: `mlir-translate -serialize-spirv` makes a module of its spirv dialect")
     } else if text.trim_start().starts_with(['{', '[', '<']) {
-        Some("text that is no assembly, JSON or XML perhaps, and not a SPIR-V module")
+        Some("JSON, XML or the like, not a SPIR-V module")
     } else if ["// ", "/*", "#include"].iter().any(|m| text.trim_start().starts_with(m)) {
         Some("source text, not a SPIR-V module: assembly has comments that begin with ;")
     } else {
@@ -247,7 +247,7 @@ pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
         let message = match folder {
             Some(folder) if !folder.exists() => format!("can't be written: there is no folder {}", folder.display()),
-            Some(folder) => format!("can't be written: {} is no folder", folder.display()),
+            Some(folder) => format!("can't be written: {} is not a folder", folder.display()),
             None if path.is_dir() => "can't be written: is a folder".to_owned(),
             None => format!("can't be written: {}", describe(&e)),
         };
@@ -327,7 +327,7 @@ mod tests {
         assert!(message(b"// text\n").starts_with("x: source text, "));
         assert!(message(b"; ModuleID = 'x'\n").starts_with("x: LLVM's assembly, "));
         assert!(message(b"module {\n").starts_with("x: MLIR, "));
-        assert!(message(b"{\"a\": 1}").starts_with("x: text that is no assembly, "));
+        assert!(message(b"{\"a\": 1}").starts_with("x: JSON, XML "));
         assert!(message(b"OpSource GLSL 460 %1 \"\n#version 460\n\"\nOpNonsense").starts_with("x:4:1: "));
         assert_eq!(message(b"; text\nvoid"), "x:2:1: expected an opcode or a result, found `void`");
         assert_eq!(message(b"\x7fELF"), "x: an ELF file, not a SPIR-V module");

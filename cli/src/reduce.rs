@@ -7,7 +7,7 @@
 
 use coop_ir::builder::Globals;
 use coop_ir::cfg::Case;
-use coop_ir::grammar::implied_capabilities;
+use coop_ir::grammar::{Class, implied_capabilities};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::needs::{each_need, is_needed};
 use coop_ir::rewrite::{remove_globals, replace_uses};
@@ -166,7 +166,7 @@ impl Reducer<'_> {
     /// execution modes, as well.
     fn notes(&mut self) -> bool {
         let changed = self.parts(|m| notes(m, is_optional), without_globals);
-        changed | (self.judge.is_some() && self.parts(|m| notes(m, |inst| is_note(inst.op)), without_globals))
+        changed | (self.judge.is_some() && self.parts(|m| notes(m, is_note), without_globals))
     }
 
     /// Makes constants of specialization constants, null constants of composite ones, and one constant of equal ones.
@@ -396,21 +396,15 @@ fn is_optional(inst: &Inst) -> bool {
                 | Decoration::Restrict
         )
     };
-    inst.op.is_name() || is_of_source(inst.op) || decoration.is_some_and(is_hint)
-}
-
-/// Returns true if an instruction says where a module comes from.
-fn is_of_source(op: Op) -> bool {
-    matches!(op, Op::Source | Op::SourceContinued | Op::SourceExtension | Op::ModuleProcessed)
+    let is_debug = inst.op.info().is_some_and(|info| info.class == Class::Debug) && inst.result.is_none();
+    is_debug || decoration.is_some_and(is_hint)
 }
 
 /// Returns true if an instruction says something of an id or of the module, and nothing is made of it.
-fn is_note(op: Op) -> bool {
-    op.is_name()
-        || op.is_literal_decoration()
-        || matches!(op, Op::DecorateId | Op::DecorateString | Op::MemberDecorateString | Op::GroupDecorate)
-        || matches!(op, Op::GroupMemberDecorate | Op::ExecutionMode | Op::ExecutionModeId)
-        || is_of_source(op)
+fn is_note(inst: &Inst) -> bool {
+    let class = inst.op.info().map(|info| info.class);
+    let is_said = matches!(class, Some(Class::Annotation | Class::Debug)) && inst.result.is_none();
+    is_said || inst.execution_mode().is_some()
 }
 
 /// Returns a module in which constants that are equal are one.

@@ -204,7 +204,7 @@ impl Book {
             }
         }
         let path = value(&["--path"]).filter(|path| !repository().join(path).join("Cargo.toml").is_file());
-        path.map_or(Ok(()), |path| Err(format!("{path} is no package")))
+        path.map_or(Ok(()), |path| Err(format!("{path} is not a package")))
     }
 
     /// Returns true if a tool or a script has an option.
