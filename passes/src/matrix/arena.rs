@@ -185,10 +185,10 @@ impl Arena {
         if self.lean { room.min(self.limit / 2) } else { room }
     }
 
-    /// Twice the bytes that a subgroup may have for what it fetches ahead: the rest is for what has to be staged.
+    /// The bytes that a subgroup may have for what it fetches ahead: the rest is for what has to be staged.
     pub(crate) fn room_for_ahead(&self) -> u32 {
         let room = self.room(Zone::Subgroup);
-        if self.lean { room + room / 2 } else { room }
+        if self.lean { room / 4 * 3 } else { room / 2 }
     }
 
     fn room_beside(&self, zone: Zone, used: u32) -> u32 {

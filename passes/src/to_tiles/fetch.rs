@@ -60,13 +60,13 @@ impl Tiles<'_, '_> {
     }
 
     /// The share of a subgroup's tiles that each of its invocations fetches. `None` if they do not have equal shares of a few
-    /// quads, or if all tiles take more than half of the shared memory that is left.
+    /// quads, or if all tiles take more of the shared memory that is left than what is fetched ahead may.
     pub(super) fn subgroup_share(&self, access: &Access, mat: Mat) -> Option<Fetch> {
         let extents = (mat.rows() * mat.tile_rows, mat.cols() * mat.tile_cols);
         let layout = Layout::new(mat.elem, extents, (mat.tile_rows, mat.tile_cols), access.runs_down, 1);
         let (units, size) = (layout.units(), self.analysis.size);
         let quads = !access.is_volatile() && !access.clips && !access.decodes() && layout.unit_words() == 4;
-        let fits = layout.quads().saturating_mul(2 * QUAD) <= self.arena.room_for_ahead();
+        let fits = layout.quads().saturating_mul(QUAD) <= self.arena.room_for_ahead();
         let all = mat.covered() == (mat.shape.rows, mat.shape.cols);
         let equal = units.is_multiple_of(size) && units / size <= MOST;
         (quads && fits && all && equal).then(|| Fetch {

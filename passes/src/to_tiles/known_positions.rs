@@ -61,8 +61,8 @@ const LENGTH: u32 = 8;
 /// The most subgroups that tell each other what they found.
 const MOST_SUBGROUPS: u32 = 64;
 
-/// The shared memory with which two workgroups run on a multiprocessor of an H200 at a time: NVIDIA's driver divides 48 KB among
-/// them and adds 1 KB to each (docs/performance.md).
+/// Shared memory with which two workgroups run on a multiprocessor of an H200 at a time. 24,576 bytes still do, half of 48 KB,
+/// and 25,600 do not (docs/performance.md).
 const LEAN: u32 = 49_152 / 2 - 1024;
 
 /// A question to the device.
@@ -138,11 +138,12 @@ impl Setting<'_> {
 
     /// The check for an instruction whose elements could stay in registers.
     fn check(&self, m: &Module, inst: &Inst) -> Option<Check> {
-        let from = self.mats.get(&m.type_of(inst.id(0)?)?).copied()?;
+        let mut ids = inst.ids();
+        let from = self.mats.get(&m.type_of(ids.next()?)?).copied()?;
         let to = self.mats.get(&inst.ty?).copied()?;
         if inst.op == Op::CooperativeMatrixReduceNV {
             let by_row = inst.enumerant(1) == Some(CooperativeMatrixReduce::Row);
-            let what = combine(m, inst.id(2)?);
+            let what = combine(m, ids.next()?);
             return Some(Check::RowsInLanes(from)).filter(|_| by_row && self.shuffles(from, to, what));
         }
         let converts = inst.op.is_conversion() || inst.op == Op::CooperativeMatrixConvertNV;
