@@ -34,7 +34,7 @@ fn lowered(module: &Module, case: &Case, target: Target) -> Result<Lowered, coop
 }
 
 fn options() -> Options {
-    Options { arithmetic: Arithmetic::Reals, seed: 1, fixed: Vec::new() }
+    Options { arithmetic: Arithmetic::Reals, seed: 1, fixed: Vec::new(), explain: true }
 }
 
 fn proved(module: &Module, case: &Case, lowered: &Module) -> Proof {

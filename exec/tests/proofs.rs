@@ -61,6 +61,8 @@ const HEAD: &str = "
     %n28 = OpConstant %uint 28
     %n240 = OpConstant %uint 240
     %n65535 = OpConstant %uint 65535
+    %most = OpConstant %uint 2147483647
+    %top = OpConstant %uint 2147483648
     %minus1 = OpConstant %uint 4294967295
     %zero = OpConstant %float 0
     %one = OpConstant %float 1
@@ -147,7 +149,7 @@ fn module(body: &str) -> Module {
 /// Returns the proof that two bodies store the same.
 fn proof(arithmetic: Arithmetic, one: &str, other: &str) -> Proof {
     let case = Case::parse(CASE, Path::new("")).expect("the case parses");
-    let options = Options { arithmetic, seed: 1, fixed: Vec::new() };
+    let options = Options { arithmetic, seed: 1, fixed: Vec::new(), explain: true };
     let sides = [one, other].map(module);
     let result = prove(&Interpreted::default(), (&sides[0], &case), (&sides[1], &case), &options);
     result.unwrap_or_else(|error| panic!("{error}\n{one}\n{other}"))
@@ -364,19 +366,64 @@ fn laws_that_are_not_known_prove_nothing() {
         &float("%x = OpExtInst %float %glsl Exp %a\n%y = OpExtInst %float %glsl Exp %b\n%r = OpFMul %float %x %y"),
         "a law that is not known here",
     );
-    // The low bits of a sum are the sum of the low bits.
+    // A product of two halves in a wider type is not looked into.
     is_open(
         REALS,
-        &integer("%s = OpIAdd %uint %i %j\n%n = OpUConvert %byte %s\n%r = OpUConvert %uint %n"),
-        &integer(
-            "%x = OpUConvert %byte %i\n%y = OpUConvert %byte %j\n%n = OpIAdd %byte %x %y\n%r = OpUConvert %uint %n",
-        ),
+        &integer("%s = OpIAdd %uint %i %i\n%r = OpCopyObject %uint %s"),
+        &integer("%r = OpShiftLeftLogical %uint %i %n1"),
         "a law that is not known here",
     );
     let undefined = "%u = OpUndef %float\n%r = OpFAdd %float %a %u";
     is_open(REALS, &float(undefined), &float(undefined), "undefined behaviour");
     is_refuted(REALS, &float("%r = OpCopyObject %float %a"), &float(undefined));
     is_open(REALS, "", "", "nothing is stored");
+}
+
+/// Integers count modulo a power of two: each pair is proved, and its neighbor that differs for some data is not.
+#[test]
+fn integers_wrap() {
+    // The low bits of a sum are the sum of the low bits, but not the sum of the numbers in them.
+    let low = integer("%s = OpIAdd %uint %i %j\n%n = OpUConvert %byte %s\n%r = OpUConvert %uint %n");
+    let halves = "%x = OpUConvert %byte %i\n%y = OpUConvert %byte %j\n";
+    is_proved(REALS, &low, &integer(&format!("{halves}%n = OpIAdd %byte %x %y\n%r = OpUConvert %uint %n")));
+    let wide = "%p = OpUConvert %uint %x\n%q = OpUConvert %uint %y\n%r = OpIAdd %uint %p %q";
+    is_not_proved(&low, &integer(&format!("{halves}{wide}")));
+    // Where a step wraps does not matter, and how much is added does.
+    let twice = integer("%s = OpIAdd %uint %i %most\n%r = OpIAdd %uint %s %n1");
+    is_proved(REALS, &twice, &integer("%r = OpISub %uint %i %top"));
+    is_proved(REALS, &twice, &integer("%r = OpIAdd %uint %i %top"));
+    is_not_proved(&twice, &integer("%r = OpIAdd %uint %i %most"));
+    // 2^31 * 2 is 0, and 2^31 alone is not.
+    let half = "%s = OpIMul %uint %i %top\n";
+    let none = integer("%r = OpISub %uint %j %j");
+    is_proved(REALS, &none, &integer(&format!("{half}%r = OpIAdd %uint %s %s")));
+    is_not_proved(&none, &integer(&format!("{half}%r = OpCopyObject %uint %s")));
+    // Both readings of a sign agree in the low bits alone.
+    let read = |op: &str| {
+        format!("%x = OpUConvert %byte %i\n%p = {op} %uint %x\n%t = OpIMul %uint %p %n3\n%s = OpIAdd %uint %t %j\n")
+    };
+    let narrow = "%n = OpUConvert %byte %s\n%r = OpUConvert %uint %n";
+    let [signed, unsigned] = [read("OpSConvert"), read("OpUConvert")];
+    is_proved(REALS, &integer(&format!("{signed}{narrow}")), &integer(&format!("{unsigned}{narrow}")));
+    let all = "%r = OpCopyObject %uint %s";
+    is_not_proved(&integer(&format!("{signed}{all}")), &integer(&format!("{unsigned}{all}")));
+    // A byte in a register of 32 bits, its sign extended after each step.
+    let byte =
+        integer("%x = OpUConvert %byte %i\n%m = OpSNegate %byte %x\n%t = OpIAdd %byte %m %m\n%r = OpSConvert %uint %t");
+    let emulated = |steps: &str| {
+        integer(&format!(
+            "%x = OpBitFieldSExtract %uint %i %n0 %n8\n%p = OpSNegate %uint %x\n\
+             %m = OpBitFieldSExtract %uint %p %n0 %n8\n%t = OpIAdd %uint %m %m\n{steps}"
+        ))
+    };
+    is_proved(REALS, &byte, &emulated("%r = OpBitFieldSExtract %uint %t %n0 %n8"));
+    is_not_proved(&byte, &emulated("%r = OpCopyObject %uint %t"));
+    is_not_proved(&byte, &emulated("%r = OpBitFieldUExtract %uint %t %n0 %n8"));
+    // A sum is shifted as it is multiplied.
+    let sum = "%s = OpIAdd %uint %i %j\n";
+    let shifted = integer(&format!("{sum}%r = OpShiftLeftLogical %uint %s %n4"));
+    is_proved(REALS, &shifted, &integer(&format!("{sum}%r = OpIMul %uint %s %n16")));
+    is_not_proved(&shifted, &integer(&format!("{sum}%r = OpIMul %uint %s %n15")));
 }
 
 /// The modes differ in what they take for the same.
@@ -440,7 +487,7 @@ fn kinds_of_conversions_are_told_apart() {
     let plain = module(&float("%h = OpFConvert %half %a\n%r = OpFConvert %float %h"));
     let case = Case::parse(CASE, Path::new("")).expect("the case parses");
     let compare = |arithmetic: Arithmetic, a: &Module, b: &Module| {
-        let options = Options { arithmetic, seed: 1, fixed: Vec::new() };
+        let options = Options { arithmetic, seed: 1, fixed: Vec::new(), explain: true };
         prove(&Interpreted::default(), (a, &case), (b, &case), &options).expect("both run").verdict
     };
     let (zero, nearest) = (decorated("FPRoundingMode RTZ"), decorated("FPRoundingMode RTE"));
@@ -467,7 +514,7 @@ fn all_parts_of_an_element_are_compared() {
         let sum = format!("%s = OpFAdd %half %h4 %h4\n%t = OpFAdd %half {upper} {upper}");
         module(&format!("{}{}{sum}\nOpStore %ph0 %s\nOpStore %ph1 %t", load("4"), load("3")))
     };
-    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new() };
+    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new(), explain: true };
     let (one, other) = (body("%h4"), body("%h3"));
     let verdict = |a: &Module, b: &Module| {
         prove(&Interpreted::default(), (a, &case), (b, &case), &options).expect("both run").verdict
@@ -496,7 +543,7 @@ fn races_of_equal_values_are_found() {
         )
     };
     let sides = [text("%n1"), text("%x")].map(|text| coop_ir::text::parse(&text).expect("a module"));
-    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new() };
+    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new(), explain: true };
     let prove = |a: usize, b: usize| {
         prove(&Interpreted::default(), (&sides[a], &case), (&sides[b], &case), &options).expect("both run").verdict
     };
@@ -523,7 +570,7 @@ fn races_within_a_workgroup_are_found() {
         )
     };
     let sides = [text("%n1"), text("%x")].map(|text| coop_ir::text::parse(&text).expect("a module"));
-    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new() };
+    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new(), explain: true };
     let prove = |a: usize, b: usize| {
         prove(&Interpreted::default(), (&sides[a], &case), (&sides[b], &case), &options).expect("both run").verdict
     };
@@ -554,7 +601,7 @@ fn sums_of_groups_are_compared_wherever_they_are_stored() {
     let d = "name = \"D\"\nbinding = 3\ntype = \"f32\"\ncount = 8\nfill = { constant = 0 }\ntolerance = { sums-of = 2, abs = 1e9 }";
     let case = CASE.replace("name = \"D\"\nbinding = 3\ntype = \"f32\"\ncount = 8\nfill = { constant = 99 }", d);
     let case = Case::parse(&case, Path::new("")).expect("the case parses");
-    let options = Options { arithmetic: REALS, seed: 1, fixed: vec!["D".to_owned()] };
+    let options = Options { arithmetic: REALS, seed: 1, fixed: vec!["D".to_owned()], explain: true };
     let store = |value: &str, at: &str| {
         module(&format!("%q = OpAccessChain %p_float %D %n0 {at}\n%r = OpFAdd %float {value} {value}\nOpStore %q %r"))
     };

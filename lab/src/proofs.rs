@@ -17,7 +17,7 @@ use coop_ir::Module;
 use serde::Deserialize;
 
 use crate::campaign::entropy;
-use crate::generator::{GeneratorProfile, generate};
+use crate::generator::{Generated, GeneratorProfile, generate};
 use crate::planted::{self, Kind, Planted};
 
 /// A list of lowerings to prove.
@@ -165,9 +165,14 @@ impl Task {
     }
 }
 
+/// Returns the generated module of a seed, with its case.
+pub fn made(profile: GeneratorProfile, seed: u64) -> Generated {
+    generate(profile, &entropy(seed, MOST_ENTROPY))
+}
+
 /// Returns the lowering of a generated module for a target, or why it is refused.
 pub fn generated(profile: GeneratorProfile, seed: u64, target: TargetArg) -> Result<Result<Subject, String>, Failure> {
-    let made = generate(profile, &entropy(seed, MOST_ENTROPY));
+    let made = made(profile, seed);
     let case = Case::parse(&made.case, Path::new(""))?;
     let name = format!("{profile} {seed}");
     let lanes = profile.lanes();

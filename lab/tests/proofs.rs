@@ -19,7 +19,7 @@ fn subjects(path: &Path, only: &[&str]) -> Vec<Subject> {
 }
 
 fn options() -> Options {
-    Options { arithmetic: Arithmetic::Reals, seed: 7, fixed: Vec::new() }
+    Options { arithmetic: Arithmetic::Reals, seed: 7, fixed: Vec::new(), explain: true }
 }
 
 #[test]

@@ -15,10 +15,11 @@ use coop_cli::{Status, io};
 use coop_device::Profile;
 use coop_exec::interp::Arithmetic;
 use coop_exec::proof::{Options, Verdict};
+use coop_ir::binary;
 use coop_lab::generator::Dialect;
 use coop_lab::llama;
-use coop_lab::proof_campaign::Campaign;
-use coop_lab::proofs::{List, Subject, Tally, Task, word};
+use coop_lab::proof_campaign::{Campaign, Outcomes};
+use coop_lab::proofs::{List, Subject, Tally, Task, generated, made, word};
 
 #[derive(Args, Debug)]
 pub(crate) struct Proofs {
@@ -67,6 +68,9 @@ pub(crate) struct Proofs {
     /// Print each planted error that is not refuted, and the whole reason of the first generated module of each kind
     #[arg(long)]
     show_open: bool,
+    /// Keep the first generated module of each kind that is not proved: the original, the lowered one and the case
+    #[arg(long, value_name = "DIR", requires = "generated")]
+    keep: Option<PathBuf>,
     /// Write the tables as a page
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
@@ -82,6 +86,23 @@ enum Mode {
 /// Locks what threads share. A thread that panicked leaves nothing half done.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes a generated module, its lowering and its case into a folder.
+fn keep(folder: &Path, target: &str, of: &Outcomes) -> Result<(), Failure> {
+    let named = <TargetArg as ValueEnum>::from_str(target, false).map_err(Failure::Usage)?;
+    let name = format!("{} to {target}", of.first()).replace(' ', "-");
+    let write = |end: &str, bytes: &[u8]| {
+        let path = folder.join(format!("{name}.{end}"));
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, bytes));
+        written.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+    };
+    write("toml", made(of.profile, of.seed).case.as_bytes())?;
+    if let Ok(Ok(subject)) = generated(of.profile, of.seed, named) {
+        write("spv", &binary::write(&subject.module))?;
+        write("lowered.spv", &binary::write(&subject.lowered))?;
+    }
+    Ok(())
 }
 
 /// A row of the table.
@@ -100,7 +121,7 @@ impl Proofs {
             Mode::Rounding => Arithmetic::Rounding,
             Mode::Strict => Arithmetic::Strict,
         };
-        let options = Options { arithmetic, seed: self.seed, fixed: Vec::new() };
+        let options = Options { arithmetic, seed: self.seed, fixed: Vec::new(), explain: true };
         if self.generated > 0 {
             return self.generated(options);
         }
@@ -266,15 +287,22 @@ impl Proofs {
         // A panic inside is the outcome of its module.
         std::panic::set_hook(Box::new(|_| {}));
         let started = Instant::now();
-        let report = |n: u64| io::error(&format!("{n} proofs after {:.0} s", started.elapsed().as_secs_f64()));
+        let report = |n: u64| io::error(&format!("{n} modules after {:.0} s", started.elapsed().as_secs_f64()));
         let table = campaign.run(&report);
         std::panic::set_hook(hook);
         let mut text = table.text();
         let open = table.open().filter(|_| self.show_open);
         for (target, of) in table.wrong().chain(open) {
-            let _ = writeln!(text, "\n{} to {target}: {}", of.first, of.message);
+            let _ = writeln!(text, "\n{} to {target}: {}", of.first(), of.message);
         }
-        let _ = write!(text, "\n{:.0} s", started.elapsed().as_secs_f64());
+        if let Some(folder) = &self.keep {
+            for (target, of) in table.wrong().chain(table.open()) {
+                keep(folder, target, of)?;
+            }
+        }
+        let (done, next) = (table.next.wrapping_sub(self.seed), table.next);
+        let seconds = started.elapsed().as_secs_f64();
+        let _ = write!(text, "\n{done} modules for each target in {seconds:.0} s; --seed {next} goes on");
         print(&text);
         Ok(if table.wrong().next().is_none() { Status::Success } else { Status::Findings })
     }
