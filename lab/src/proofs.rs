@@ -10,7 +10,7 @@ use coop_cli::cooprun::verify::{LanesName, as_written, asked, lower};
 use coop_cli::interp::InterpArgs;
 use coop_cli::io;
 use coop_device::Profile;
-use coop_exec::interp::{Config, Interpreted, Placement};
+use coop_exec::interp::{Arithmetic, Config, Interpreted, Placement};
 use coop_exec::proof::{Options, Proof, Prover, Verdict};
 use coop_exec::{Bounds, Case, Error};
 use coop_ir::Module;
@@ -25,10 +25,26 @@ use crate::planted::{self, Kind, Planted};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct List {
     /// The proofs.
+    #[serde(default)]
     pub proof: Vec<Entry>,
+    /// Folders all of whose modules are proved.
+    #[serde(default)]
+    pub all_of: Vec<Folder>,
     /// The folder of the files that the list names.
     #[serde(skip)]
     folder: PathBuf,
+}
+
+/// A folder of modules, each with the case of its name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Folder {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The built-in profile to lower for.
+    pub profile: String,
+    /// The targets.
+    pub targets: Vec<String>,
 }
 
 /// A module with a case, and the targets to lower it for.
@@ -83,7 +99,37 @@ impl List {
 
     /// Returns the modules of the list with their cases.
     pub fn tasks(&self) -> Result<Vec<Task>, Failure> {
-        self.proof.iter().map(|entry| self.task(entry)).collect()
+        let mut tasks = self.proof.iter().map(|entry| self.task(entry)).collect::<Result<Vec<Task>, Failure>>()?;
+        for folder in &self.all_of {
+            for entry in self.entries(folder)? {
+                tasks.push(self.task(&entry)?);
+            }
+        }
+        Ok(tasks)
+    }
+
+    /// Returns the modules of a folder that have a case.
+    fn entries(&self, of: &Folder) -> Result<Vec<Entry>, Failure> {
+        let path = self.folder.join(&of.folder);
+        let fail = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
+        let files = std::fs::read_dir(&path).map_err(fail)?;
+        let mut names = files.map(|file| Ok(file.map_err(fail)?.file_name())).collect::<Result<Vec<_>, Failure>>()?;
+        names.sort();
+        let mut out = Vec::new();
+        for name in names.iter().map(Path::new).filter(|name| name.extension().is_some_and(|end| end == "toml")) {
+            let ends = ["spv", "spvasm"].map(|end| of.folder.join(name).with_extension(end));
+            if let Some(module) = ends.into_iter().find(|module| self.folder.join(module).exists()) {
+                out.push(Entry {
+                    module,
+                    case: of.folder.join(name),
+                    variant: None,
+                    profile: of.profile.clone(),
+                    targets: of.targets.clone(),
+                    open: None,
+                });
+            }
+        }
+        Ok(out)
     }
 
     /// Returns the module of an entry with its case.
@@ -116,7 +162,7 @@ impl List {
     /// Returns the lowerings of an entry, each with what it is or why it is refused.
     pub fn subjects(&self, entry: &Entry) -> Result<Vec<Result<Subject, String>>, Failure> {
         let task = self.task(entry)?;
-        task.targets.iter().map(|target| task.subject(*target)).collect()
+        task.targets.iter().map(|target| task.subject(*target, Setting::default())).collect()
     }
 }
 
@@ -139,14 +185,38 @@ pub struct Task {
     pub open: Option<String>,
 }
 
+/// A size of subgroups, and a placement of the elements of matrices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Setting {
+    /// The size; `None`: that of the case, or of the device.
+    pub size: Option<u32>,
+    /// The placement.
+    pub placement: Placement,
+}
+
+/// The sizes of subgroups that lowerings are proved for.
+pub const SIZES: [u32; 4] = [8, 16, 32, 64];
+
 impl Task {
+    /// Returns the settings that a lowering is to be right in.
+    pub fn settings(&self) -> Vec<Setting> {
+        // A case that says the size is for that one.
+        let sizes = if self.case.subgroup_size.is_some() { vec![None] } else { SIZES.map(Some).to_vec() };
+        sizes.iter().flat_map(|size| Placement::ALL.map(|placement| Setting { size: *size, placement })).collect()
+    }
+
     /// Returns the lowering for a target, or why it is refused.
-    pub fn subject(&self, target: TargetArg) -> Result<Result<Subject, String>, Failure> {
+    pub fn subject(&self, target: TargetArg, setting: Setting) -> Result<Result<Subject, String>, Failure> {
         let module = io::load(&self.module)?.module;
-        let (case, profile) = (&self.case, &self.profile);
-        let interp = InterpArgs::default();
+        let (case, mut profile) = (&self.case, self.profile.clone());
+        let interp = InterpArgs { subgroup_size: setting.size, ..InterpArgs::default() };
         let (size, _) = interp.subgroup_size(case, Some(profile.limits.subgroup_size));
-        let interpreted = Interpreted { config: Config { subgroup_size: size, ..Config::default() } };
+        if setting.size.is_some() {
+            has_subgroups_of(&mut profile, size);
+        }
+        let profile = &profile;
+        let config = Config { subgroup_size: size, placement: setting.placement, ..Config::default() };
+        let interpreted = Interpreted { config };
         Ok(match lower(&module, case, target, LanesName::Subgroup, Some(profile), &interp) {
             Err(Failure::Lower(refusal)) => Err(refusal.to_string()),
             Err(other) => return Err(other),
@@ -197,11 +267,16 @@ pub fn generated(profile: GeneratorProfile, seed: u64, target: TargetArg) -> Res
     })
 }
 
-/// Returns lavapipe's matrices in subgroups of a size: the interpreter has subgroups of any.
-fn lavapipe(lanes: u32) -> Option<Profile> {
-    let mut profile = Profile::builtin("mesa-lavapipe")?;
+/// Makes a device one with subgroups of a size: the interpreter has those of any.
+fn has_subgroups_of(profile: &mut Profile, lanes: u32) {
     let limits = &mut profile.limits;
     (limits.subgroup_size, limits.min_subgroup_size, limits.max_subgroup_size) = (lanes, lanes, lanes);
+}
+
+/// Returns lavapipe's matrices in subgroups of a size.
+fn lavapipe(lanes: u32) -> Option<Profile> {
+    let mut profile = Profile::builtin("mesa-lavapipe")?;
+    has_subgroups_of(&mut profile, lanes);
     Some(profile)
 }
 
@@ -237,7 +312,10 @@ impl Subject {
         let data = Data::new(self, interpreted)?;
         let mut out = Vec::new();
         // Some of them are no modules any more, such as one with an index of a member that a structure does not have.
-        for planted in planted::sample(planted::sites(&self.lowered), usize::MAX, seed) {
+        let mut sites = planted::sites(&self.lowered);
+        // Nothing rounds among the reals; each other error is one of the reals too.
+        sites.retain(|site| Kind::OF_ROUNDING.contains(&site.kind) == (options.arithmetic == Arithmetic::Rounding));
+        for planted in planted::sample(sites, usize::MAX, seed) {
             if out.len() == count {
                 break;
             }

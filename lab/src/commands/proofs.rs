@@ -1,6 +1,6 @@
 //! `cooplab proofs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use coop_ir::binary;
 use coop_lab::generator::Dialect;
 use coop_lab::llama;
 use coop_lab::proof_campaign::{Campaign, Outcomes};
-use coop_lab::proofs::{List, Subject, Tally, Task, generated, made, word};
+use coop_lab::proofs::{List, Setting, Subject, Tally, Task, generated, made, word};
 
 #[derive(Args, Debug)]
 pub(crate) struct Proofs {
@@ -34,6 +34,9 @@ pub(crate) struct Proofs {
     /// Take only modules that have this in their names
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
+    /// Prove each lowering in subgroups of 8, 16, 32 and 64, with each placement of elements
+    #[arg(long)]
+    every_setting: bool,
     /// The meaning of float arithmetic
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Mode::Reals)]
     mode: Mode,
@@ -82,6 +85,8 @@ enum Mode {
     Rounding,
     Strict,
 }
+
+const PROVED: &str = "proved";
 
 /// Locks what threads share. A thread that panicked leaves nothing half done.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -203,7 +208,10 @@ impl Proofs {
 
     /// Lowers and proves. Returns the row of the table.
     fn task(&self, task: &Task, target: TargetArg, options: &Options, tally: &Mutex<Tally>) -> Result<Row, Failure> {
-        match task.subject(target)? {
+        if self.every_setting {
+            return self.every(task, target, options);
+        }
+        match task.subject(target, Setting::default())? {
             Ok(subject) => self.subject(subject, options, tally),
             Err(refusal) => {
                 let fine = task.open.as_ref().is_some_and(|open| refusal.contains(open));
@@ -214,6 +222,52 @@ impl Proofs {
                 Ok(Row { text, kind: "refused", fine })
             }
         }
+    }
+
+    /// Proves a lowering in each setting. Returns one row of the table.
+    fn every(&self, task: &Task, target: TargetArg, options: &Options) -> Result<Row, Failure> {
+        let started = Instant::now();
+        let options = Options { explain: false, ..options.clone() };
+        let (mut outcomes, mut stored) = (BTreeMap::<String, (usize, BTreeSet<u32>)>::new(), 0);
+        let (mut error, mut proved, mut all) = (f64::NEG_INFINITY, 0, 0);
+        for setting in task.settings() {
+            all += 1;
+            let (said, size) = match task.subject(target, setting)? {
+                Err(refusal) => (format!("refused: {refusal}"), setting.size.unwrap_or_default()),
+                Ok(mut subject) => {
+                    subject.interpreted = subject.interpreted.within(Duration::from_secs(self.timeout));
+                    let proof = subject.prove(&options)?;
+                    stored = stored.max(proof.stored);
+                    let said = match proof.verdict {
+                        Verdict::Proved => {
+                            (error, proved) = (proof.log2_error.max(error), proved + 1);
+                            PROVED.to_owned()
+                        }
+                        Verdict::NotProvable(why) => format!("not provable: {why}"),
+                        Verdict::Refuted(why) => format!("refuted: {why}"),
+                    };
+                    (said, subject.interpreted.config.subgroup_size)
+                }
+            };
+            let said = said.lines().next().unwrap_or_default().to_owned();
+            let of = outcomes.entry(said).or_default();
+            of.0 += 1;
+            of.1.insert(size);
+        }
+        let parts: Vec<String> = outcomes
+            .iter()
+            .map(|(said, (count, sizes))| {
+                let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+                format!("{said} ({count} settings, subgroups of {})", sizes.join(", "))
+            })
+            .collect();
+        let (name, target, verdict) = (&task.name, word(target), parts.join("; "));
+        print(&format!("{name} to {target}: {verdict} ({:.1} s)", started.elapsed().as_secs_f64()));
+        let error = if proved > 0 { format!("2^{:.0}", error.ceil()) } else { String::new() };
+        let text = format!("| {name} | {target} | {verdict} | {stored} | | {error} |\n");
+        let kind = if proved == all { PROVED } else { "with another outcome in some setting" };
+        let expected = |said: &String| said == PROVED || task.open.as_ref().is_some_and(|open| said.contains(open));
+        Ok(Row { text, kind, fine: outcomes.keys().all(expected) })
     }
 
     /// Proves a lowering. Returns its row of the table.
