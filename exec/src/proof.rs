@@ -283,17 +283,11 @@ impl<'a> Prover<'a> {
     pub fn prove(&mut self, lowered: &Module, case: &Case) -> Result<Proof, Error> {
         self.modular = false;
         let mut proof = self.attempt(lowered, case)?;
-        let unknown = |proof: &Proof| {
-            let law = |open: &Open| matches!(open.cause, Cause::UnknownLaw | Cause::NewDecision);
-            matches!(&proof.verdict, Verdict::NotProvable(open) if law(open))
-        };
-        if proof.integers && unknown(&proof) {
+        let law = |open: &Open| matches!(open.cause, Cause::UnknownLaw | Cause::NewDecision);
+        if proof.integers && matches!(&proof.verdict, Verdict::NotProvable(open) if law(open)) {
             // The field does not know that integers wrap.
             self.modular = true;
-            let second = self.attempt(lowered, case)?;
-            if second.is_proved() || unknown(&second) {
-                proof = second;
-            }
+            proof = self.attempt(lowered, case)?;
         }
         if let Some(first) = proof.first.filter(|_| self.options.explain) {
             proof.difference = Some(self.difference((lowered, case), first)?);

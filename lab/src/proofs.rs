@@ -10,9 +10,9 @@ use coop_cli::cooprun::verify::{LanesName, as_written, asked, lower};
 use coop_cli::interp::InterpArgs;
 use coop_cli::io;
 use coop_device::Profile;
-use coop_exec::interp::{Arithmetic, Config, Interpreted, Placement};
+use coop_exec::interp::{Arithmetic, Config, Interpreted, Mismatch, Placement};
 use coop_exec::proof::{Options, Proof, Prover, Verdict};
-use coop_exec::{Bounds, Case, Error};
+use coop_exec::{Bounds, Case, Error, Tolerance};
 use coop_ir::Module;
 use serde::Deserialize;
 
@@ -45,6 +45,12 @@ pub struct Folder {
     pub profile: String,
     /// The targets.
     pub targets: Vec<String>,
+    /// The buffers whose contents are those of the case.
+    #[serde(default)]
+    pub fixed: Vec<String>,
+    /// What is not proved, by "NAME to TARGET", with a part of the reason.
+    #[serde(default)]
+    pub open: BTreeMap<String, String>,
 }
 
 /// A module with a case, and the targets to lower it for.
@@ -61,6 +67,9 @@ pub struct Entry {
     pub profile: String,
     /// The targets.
     pub targets: Vec<String>,
+    /// The buffers whose contents are those of the case.
+    #[serde(default)]
+    pub fixed: Vec<String>,
     /// A part of the reason why there is no proof.
     pub open: Option<String>,
 }
@@ -118,14 +127,17 @@ impl List {
         let mut out = Vec::new();
         for name in names.iter().map(Path::new).filter(|name| name.extension().is_some_and(|end| end == "toml")) {
             let ends = ["spv", "spvasm"].map(|end| of.folder.join(name).with_extension(end));
-            if let Some(module) = ends.into_iter().find(|module| self.folder.join(module).exists()) {
+            let Some(module) = ends.into_iter().find(|module| self.folder.join(module).exists()) else { continue };
+            for target in &of.targets {
+                let open = of.open.get(&format!("{} to {target}", name.with_extension("").display()));
                 out.push(Entry {
-                    module,
+                    module: module.clone(),
                     case: of.folder.join(name),
                     variant: None,
                     profile: of.profile.clone(),
-                    targets: of.targets.clone(),
-                    open: None,
+                    targets: vec![target.clone()],
+                    fixed: of.fixed.clone(),
+                    open: open.cloned(),
                 });
             }
         }
@@ -151,10 +163,11 @@ impl List {
         Ok(Task {
             name,
             module: self.folder.join(&entry.module),
-            case,
             profile,
             targets: named.collect::<Result<_, _>>().map_err(Failure::Usage)?,
-            fixed: Vec::new(),
+            // A list of a folder names buffers that some of its cases have.
+            fixed: entry.fixed.iter().filter(|name| case.buffer.iter().any(|b| b.name == **name)).cloned().collect(),
+            case,
             open: entry.open.clone(),
         })
     }
@@ -307,7 +320,7 @@ impl Subject {
         // A loop that no longer ends ends here.
         let config = Config { step_budget: 4 * steps + 10_000, ..self.interpreted.config };
         let interpreted = Interpreted { config };
-        let options = self.options(options);
+        let options = Options { explain: false, ..self.options(options) };
         let mut prover = Prover::new(interpreted, &self.module, &self.case, &options)?;
         let data = Data::new(self, interpreted)?;
         let mut out = Vec::new();
@@ -324,12 +337,24 @@ impl Subject {
                 Err(Error::Unsupported { .. } | Error::Module(_)) => continue,
                 found => found?,
             };
-            let verdict = prover.prove(&broken, &self.asked)?.verdict;
+            let proof = prover.prove(&broken, &self.asked)?;
+            let is_named = |(buffer, element): &(String, u64)| {
+                let named = |m: &Mismatch| self.case.buffer[m.buffer].name == *buffer && m.element as u64 == *element;
+                proof.mismatches.iter().any(named) || proof.mismatches.len() < proof.differing as usize
+            };
+            let place = found.as_ref().and_then(|found| found.place.as_ref());
+            // A finding of undefined behavior has no element; of a group only its first is named.
+            let sums = self.case.buffer.iter().any(|b| matches!(b.tolerance, Tolerance::Sums { .. }));
+            let elsewhere = proof.differing > 0 && !sums && place.is_some_and(|place| !is_named(place));
+            let (verdict, found) = (proof.verdict, found.map(|found| found.text));
             let contradicted = match verdict {
-                Verdict::Proved => (0..data.runs.len()).find_map(|k| data.find(&broken, k).transpose()).transpose()?,
+                Verdict::Proved => {
+                    let found = (0..data.runs.len()).find_map(|k| data.find(&broken, k).transpose()).transpose()?;
+                    found.map(|found| found.text)
+                }
                 _ => None,
             };
-            out.push(Trial { planted, verdict, found, contradicted });
+            out.push(Trial { planted, verdict, found, elsewhere, contradicted });
         }
         Ok(out)
     }
@@ -344,6 +369,8 @@ pub struct Trial {
     pub verdict: Verdict,
     /// The complaint of an ordinary run with the case's data.
     pub found: Option<String>,
+    /// True if the element that the run finds first is none of those that the proof names.
+    pub elsewhere: bool,
     /// The data for which the broken module is wrong although it was proved: a defect of the prover.
     pub contradicted: Option<String>,
 }
@@ -353,6 +380,13 @@ struct Data<'a> {
     subject: &'a Subject,
     interpreted: Interpreted,
     runs: Vec<(Case, Case, coop_exec::Outcome, Bounds)>,
+}
+
+/// What a run finds wrong.
+struct Wrong {
+    text: String,
+    /// The buffer and the first element that differs in it.
+    place: Option<(String, u64)>,
 }
 
 /// The number of data that a proved module is run with.
@@ -374,17 +408,20 @@ impl<'a> Data<'a> {
     }
 
     /// Returns what a run of a module with some data finds wrong. Runs but the first take another placement too.
-    fn find(&self, module: &Module, k: usize) -> Result<Option<String>, Error> {
+    fn find(&self, module: &Module, k: usize) -> Result<Option<Wrong>, Error> {
         let (case, asked, wanted, bounds) = &self.runs[k];
         let placement = if k % 2 == 1 { Placement::Permuted } else { Placement::default() };
         let config = Config { placement, ..self.interpreted.config };
         let (memory, report) = Interpreted { config }.run_module(module, asked)?;
         if let Some(finding) = report.findings.iter().find(|f| f.kind.is_undefined_behaviour()) {
-            return Ok(Some(finding.to_string()));
+            return Ok(Some(Wrong { text: finding.to_string(), place: None }));
         }
         let differences = Interpreted::outcome(memory, &report).compare_within(wanted, case, bounds, 2)?;
         let name = &self.subject.name;
-        Ok(differences.first().map(|difference| format!("{name}, seed {}: {difference}", case.seed)))
+        Ok(differences.first().map(|difference| Wrong {
+            text: format!("{name}, seed {}: {difference}", case.seed),
+            place: difference.places.first().map(|place| (difference.buffer.clone(), place.index)),
+        }))
     }
 }
 

@@ -231,8 +231,9 @@ impl Proofs {
         let (mut outcomes, mut stored) = (BTreeMap::<String, (usize, BTreeSet<u32>)>::new(), 0);
         let (mut error, mut proved, mut all) = (f64::NEG_INFINITY, 0, 0);
         for setting in task.settings() {
-            all += 1;
             let (said, size) = match task.subject(target, setting)? {
+                // The workgroup is no multiple of the size: the lowering is for others.
+                Err(refusal) if refusal.contains("[refused-subgroup-size]") => continue,
                 Err(refusal) => (format!("refused: {refusal}"), setting.size.unwrap_or_default()),
                 Ok(mut subject) => {
                     subject.interpreted = subject.interpreted.within(Duration::from_secs(self.timeout));
@@ -249,6 +250,7 @@ impl Proofs {
                     (said, subject.interpreted.config.subgroup_size)
                 }
             };
+            all += 1;
             let said = said.lines().next().unwrap_or_default().to_owned();
             let of = outcomes.entry(said).or_default();
             of.0 += 1;
@@ -293,8 +295,17 @@ impl Proofs {
         print(&format!("{name} to {target}: {verdict} ({:.1} s)", started.elapsed().as_secs_f64()));
         let mut sound = true;
         if self.planted > 0 && proof.is_proved() {
-            for trial in subject.plant(options, self.planted, self.seed)? {
+            let mut trials = subject.plant(options, self.planted, self.seed)?;
+            let rounding = Options { arithmetic: Arithmetic::Rounding, ..options.clone() };
+            if options.arithmetic != rounding.arithmetic && subject.prove(&rounding)?.is_proved() {
+                trials.extend(subject.plant(&rounding, self.planted, self.seed)?);
+            }
+            for trial in trials {
                 locked(tally).add(&trial);
+                if trial.elsewhere {
+                    sound = false;
+                    print(&format!("the wrong element: {}: {:?}", trial.planted, trial.verdict));
+                }
                 if let Some(data) = &trial.contradicted {
                     sound = false;
                     print(&format!("wrongly proved: {}: {data}", trial.planted));
@@ -362,10 +373,29 @@ impl Proofs {
     }
 
     fn page_text(&self, tables: &str) -> String {
-        let planted = if self.planted > 0 { format!(" --planted {}", self.planted) } else { String::new() };
+        let mut words: Vec<String> = self.list.iter().map(|list| list.display().to_string()).collect();
+        if let Some([_, cases]) = self.llama.as_deref() {
+            words.push(format!("--llama SHADERS {}", cases.display()));
+        }
+        if !self.only.is_empty() {
+            words.push(format!("--only {}", self.only));
+        }
+        if self.every_setting {
+            words.push("--every-setting".to_owned());
+        }
+        if self.planted > 0 {
+            words.push(format!("--planted {}", self.planted));
+        }
+        let page = self.page.as_deref().and_then(Path::file_name).unwrap_or_default();
+        words.push(format!("--page docs/{}", page.display()));
+        let title = match (self.llama.is_some(), self.every_setting) {
+            (true, _) => "llama.cpp's modules, lowered and proved",
+            (false, true) => "Lowerings that are proved with each placement and size of subgroups",
+            (false, false) => "Lowerings that are proved",
+        };
+        let words = words.join(" ");
         format!(
-            "# Lowerings that are proved\n\nWritten by `cooplab proofs {}{planted} --page docs/proved.md`; [proofs.md](proofs.md) says what a proof is.\n\n{tables}",
-            self.list.as_deref().unwrap_or(Path::new("")).display()
+            "# {title}\n\nWritten by `cooplab proofs {words}`; [proofs.md](proofs.md) says what a proof is.\n\n{tables}"
         )
     }
 }
