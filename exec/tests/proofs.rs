@@ -384,10 +384,12 @@ fn laws_that_are_not_known_prove_nothing() {
 fn differences_show_both_expressions() {
     let shown = |one: &str, other: &str| proof(REALS, one, other).difference.expect("they differ");
     let product = "%t = OpFMul %float %a %b\n";
-    let found =
-        shown(&float(&format!("{product}%r = OpFAdd %float %t %c")), &float(&format!("{product}%r = OpFSub %float %t %b")));
+    let found = shown(
+        &float(&format!("{product}%r = OpFAdd %float %t %c")),
+        &float(&format!("{product}%r = OpFSub %float %t %b")),
+    );
     assert_eq!(found.place, "D[0]");
-    assert_eq!((found.original.as_str(), found.lowered.as_str()), ("F[0] * F[1] + F[2]", "-F[1] + F[0] * F[1]"));
+    assert_eq!((found.original.as_str(), found.lowered.as_str()), ("F[0] * F[1] + F[2]", "F[0] * F[1] - F[1]"));
     assert_eq!(found.only, Some(["F[2]".to_owned(), "-F[1]".to_owned()]));
     let found = shown(
         &float("%e = OpExtInst %float %glsl Exp %a\n%r = OpFMul %float %e %b"),
@@ -402,7 +404,8 @@ fn differences_show_both_expressions() {
     assert_eq!(found.lowered, "I[0] * I[1]");
     // However large an expression is, it is printed in a line.
     let steps: String = (0..40).map(|k| format!("%s{} = OpFMul %float %s{k} %s{k}\n", k + 1)).collect();
-    let large = format!("%s0 = OpFAdd %float %a %b\n{steps}%e = OpExtInst %float %glsl Exp %s40\n%r = OpFAdd %float %e %c");
+    let large =
+        format!("%s0 = OpFAdd %float %a %b\n{steps}%e = OpExtInst %float %glsl Exp %s40\n%r = OpFAdd %float %e %c");
     let found = shown(&float(&large), &float("%r = OpCopyObject %float %c"));
     assert!(found.original.len() < 2000 && found.original.contains('…'), "{}", found.original);
 }

@@ -91,8 +91,12 @@ fn lowerings_are_proved_in_each_setting() {
     let list = List::load(&repository().join("testdata/proofs.toml")).unwrap_or_else(|error| panic!("{error}"));
     let tasks = list.tasks().unwrap_or_else(|error| panic!("{error}"));
     let mut proved = 0;
-    for task in tasks.iter().filter(|task| ["kernels/gemm_simple", "kernels/crosstype_i8"].contains(&task.name.as_str())) {
-        for (target, setting) in task.targets.iter().flat_map(|target| task.settings().into_iter().map(move |s| (*target, s))) {
+    for task in
+        tasks.iter().filter(|task| ["kernels/gemm_simple", "kernels/crosstype_i8"].contains(&task.name.as_str()))
+    {
+        for (target, setting) in
+            task.targets.iter().flat_map(|target| task.settings().into_iter().map(move |s| (*target, s)))
+        {
             let what = format!("{} to {}, {setting:?}", task.name, word(target));
             let subject = match task.subject(target, setting).unwrap_or_else(|error| panic!("{what}: {error}")) {
                 Ok(subject) => subject,
