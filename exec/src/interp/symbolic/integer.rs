@@ -32,10 +32,50 @@ impl Symbols {
             (true, core_signed) => (core, core_signed),
         };
         let name = self.hash("integer pattern", &core).bits();
-        let symbol = self.symbol("integer", &[name, u64::from(as_signed)]);
+        let name = self.symbol("integer", &[name, u64::from(as_signed)]).bits();
         let function = core.iter().any(|part| matches!(part.source, Source::Atom(_)));
+        let symbol = match self.patterns.get(&name) {
+            Some(number) => *number,
+            None => {
+                let number = self.sum_of_bits(&core, as_signed);
+                self.patterns.insert(name, number);
+                number
+            }
+        };
         self.integers.entry(symbol.bits()).or_insert_with(|| (core.as_slice().into(), as_signed));
         (symbol, if function { Degree::FUNCTION } else { Degree::SYMBOL })
+    }
+
+    /// Returns the sum of the bits of a pattern, each with its weight: a bit of a buffer is a symbol, and so are the bits of
+    /// another term together.
+    fn sum_of_bits(&mut self, parts: &[Part], read_signed: bool) -> Fp {
+        let (mut total, mut weight) = (Fp::ZERO, Fp::ONE);
+        for (i, part) in parts.iter().enumerate() {
+            // The highest bit of a number with a sign counts against it.
+            let negative = read_signed && i + 1 == parts.len();
+            match part.source {
+                Source::Atom(atom) => {
+                    let atom = self.atom_below(atom, part.from as u32 + part.len);
+                    let words = [atom, part.from, u64::from(part.len), u64::from(negative)];
+                    total = total.plus(self.symbol("integer part", &words).times(weight));
+                    weight = weight.times(Fp::power_of_two(part.len as i32));
+                }
+                source => {
+                    for bit in 0..part.len {
+                        let value = match source {
+                            Source::Input(buffer) => {
+                                self.symbol("bit of a buffer", &[u64::from(buffer), part.from + u64::from(bit)])
+                            }
+                            _ => Fp::integer(i128::from(part.from >> bit & 1)),
+                        };
+                        let value = value.times(weight);
+                        total = if negative && bit + 1 == part.len { total.minus(value) } else { total.plus(value) };
+                        weight = weight.plus(weight);
+                    }
+                }
+            }
+        }
+        total
     }
 
     /// Returns the number that a value of `width` bits stands for in the ring modulo 2^`to`.

@@ -107,6 +107,8 @@ pub(super) struct Symbols {
     maybe_numbers: Vec<u64>,
     /// The integers, if they count modulo powers of two.
     modular: Option<Modular>,
+    /// The numbers of patterns, by their names.
+    patterns: FxHashMap<u64, Fp>,
     /// The bits that an integer symbol is the value of, and true if they are read as signed.
     integers: FxHashMap<u64, (Box<[Part]>, bool)>,
     /// The uninterpreted functions applied, each with its operands.
@@ -144,6 +146,7 @@ impl Symbols {
             numbers: FxHashMap::default(),
             maybe_numbers: vec![0; 1 << (FILTER_BITS - 6)],
             modular: options.modular.then(Modular::default),
+            patterns: FxHashMap::default(),
             integers: FxHashMap::default(),
             applied: FxHashSet::default(),
             degree: 0,
