@@ -132,7 +132,7 @@ impl Symbols {
             Glsl::Fma => Rule::Products(1),
             _ => {
                 let set = ext_inst_set("GLSL.std.450");
-                let name = set.and_then(|set| set.iter().find(|inst| u32::from(inst.number) == op.0));
+                let name = set.and_then(|set| set.iter().find(|inst| inst.number == op.0));
                 Rule::Function(name.map_or_else(|| op.0.to_string(), |inst| inst.name.to_owned()).into())
             }
         };
@@ -234,7 +234,11 @@ impl Printer<'_> {
         let mut out = Polynomial::new();
         match rule {
             Rule::Function(_) => return Some(self.factor(term, num)),
-            Rule::Sum => operands.iter().try_for_each(|o| Some(add(&mut out, self.polynomial(*o, most)?)))?,
+            Rule::Sum => {
+                for operand in operands {
+                    add(&mut out, self.polynomial(*operand, most)?);
+                }
+            }
             Rule::Difference => {
                 add(&mut out, self.polynomial(operands[0], most)?);
                 add(&mut out, scaled(self.polynomial(operands[1], most)?, -1.0));
@@ -248,7 +252,9 @@ impl Printer<'_> {
                     *most = most.checked_sub(p.len() * q.len())?;
                     add(&mut out, product(&p, &q));
                 }
-                rest.iter().try_for_each(|o| Some(add(&mut out, self.polynomial(*o, most)?)))?;
+                for operand in rest {
+                    add(&mut out, self.polynomial(*operand, most)?);
+                }
             }
         }
         out.retain(|_, c| *c != 0.0);
@@ -407,7 +413,7 @@ impl Printer<'_> {
         match (first == last, u64::from(len) == width) {
             (true, true) => name(first),
             (true, false) => format!("bits {within} to {} of {}", within + u64::from(len) - 1, name(first)),
-            (false, _) if within == 0 && (from + u64::from(len)) % width == 0 => {
+            (false, _) if within == 0 && (from + u64::from(len)).is_multiple_of(width) => {
                 format!("{} to {}", name(first), name(last))
             }
             (false, _) => format!("{len} bits from bit {within} of {} on", name(first)),
