@@ -40,6 +40,8 @@ pub enum PlacementName {
     Replicated,
     /// In an order without any pattern
     Permuted,
+    /// Blocks of 16x16 in pairs of neighbors, as NVIDIA's driver holds them
+    Fragments,
     /// One after the other; results that differ are a difference
     All,
 }
@@ -93,6 +95,7 @@ pub fn placement_name(placement: Placement) -> &'static str {
         Placement::Interleaved => "interleaved",
         Placement::Replicated => "replicated",
         Placement::Permuted => "permuted",
+        Placement::Fragments => "fragments",
     }
 }
 
@@ -141,6 +144,7 @@ impl InterpArgs {
             Some(PlacementName::Interleaved) => vec![Placement::Interleaved],
             Some(PlacementName::Replicated) => vec![Placement::Replicated],
             Some(PlacementName::Permuted) => vec![Placement::Permuted],
+            Some(PlacementName::Fragments) => vec![Placement::Fragments],
             Some(PlacementName::All) => Placement::ALL.to_vec(),
         };
         let mut config = Config {

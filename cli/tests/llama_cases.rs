@@ -9,10 +9,10 @@
 mod llama_modules;
 
 use coop_device::Profile;
-use coop_exec::interp::Interpreted;
+use coop_exec::interp::{Config, Interpreted, Placement};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
-use coop_ir::{Module, binary};
+use coop_ir::{Module, Op, binary};
 use coop_passes::{Lowered, Options, Target, lower};
 use coop_validate::testing::complaints;
 use llama_modules::{cache, groups_of, in_parallel, members, modules, none, read, repository, stem};
@@ -133,19 +133,30 @@ const CASES: [&str; 18] = [
 fn the_right_answers_in_the_interpreter() {
     none(&in_parallel(&CASES, |name| {
         let Some((module, case)) = load(name) else { return Vec::new() };
-        interpret(Target::Scalar, "nvidia-h100", name, (&module, &case))
+        interpret(Target::Scalar, "nvidia-h100", name, (&module, &case), &[Placement::default()])
     }));
 }
 
 /// Returns where a case that is lowered for a device differs in the interpreter from what it should give.
-fn interpret(target: Target, profile: &str, name: &str, (module, case): (&Module, &Case)) -> Vec<String> {
+fn interpret(
+    target: Target,
+    profile: &str,
+    name: &str,
+    (module, case): (&Module, &Case),
+    placements: &[Placement],
+) -> Vec<String> {
     let lowered = match lowered(target, module, case, Profile::builtin(profile).as_ref()) {
         Ok(lowered) => lowered,
         Err(e) => return vec![format!("{name}, {profile}: {e}")],
     };
     let words = binary::write_words(&lowered.module);
-    let outcome = Interpreted::default().run(&words, case, &RunOptions::default());
-    wrong(outcome, case).into_iter().map(|w| format!("{name}, {profile}: {w}")).collect()
+    let of = |placement: &Placement| {
+        let config = Config { placement: *placement, ..Config::default() };
+        let outcome = Interpreted { config }.run(&words, case, &RunOptions::default());
+        let wrong = wrong(outcome, case).into_iter();
+        wrong.map(|w| format!("{name}, {profile}, {placement:?}: {w}")).collect::<Vec<_>>()
+    };
+    placements.iter().flat_map(of).collect()
 }
 
 /// Cases whose factors are fetched ahead, or can't be: rounds that are skipped, in the middle too; edges, odd addresses, slices,
@@ -176,12 +187,38 @@ const AHEAD: [&str; 19] = [
 fn subgroup_matrices_give_the_right_answers_in_the_interpreter() {
     none(&in_parallel(&AHEAD, |name| {
         let Some((module, case)) = load(name) else { return Vec::new() };
-        let mut out = interpret(Target::Khr, "nvidia-h100", name, (&module, &case));
+        // Attention has a version for each of these.
+        let placements = [Placement::BlockedRows, Placement::Fragments];
+        let placements = if name.starts_with("flash") { &placements[..] } else { &placements[..1] };
+        let mut out = interpret(Target::Khr, "nvidia-h100", name, (&module, &case), placements);
         // Larger subgroups, and fewer of them.
         let case = Case { subgroup_size: Some(64), ..case };
-        out.extend(interpret(Target::Khr, "amd-rdna3", name, (&module, &case)));
+        out.extend(interpret(Target::Khr, "amd-rdna3", name, (&module, &case), &placements[..1]));
         out
     }));
+}
+
+/// Attention that is lowered for NVIDIA's driver has two versions: the one is executed where elements are held as that driver
+/// holds them, the other everywhere else.
+#[test]
+fn the_version_that_suits_is_executed() {
+    let Some((module, case)) = load("flash_attn_f32_f16_cm2") else { return };
+    let lowered =
+        lowered(Target::Khr, &module, &case, Profile::builtin("nvidia-h100").as_ref()).expect("it is lowered");
+    let m = &lowered.module;
+    let named = |r| m.inst(r).string(1).is_some_and(|(name, _)| name.ends_with("_in_registers"));
+    let id = m.globals_with(Op::Name).find(|r| named(*r)).and_then(|r| m.inst(r).id(0));
+    let version = m.functions.iter().find(|f| m.inst(f.def).result == id).expect("a version");
+    for (placement, suits) in
+        [(Placement::Fragments, true), (Placement::BlockedRows, false), (Placement::Permuted, false)]
+    {
+        let config = Config { placement, coverage: true, ..Config::default() };
+        let (_, report) = Interpreted { config }.run_module(m, &case).expect("it runs");
+        assert!(!report.is_undefined(), "{placement:?}: {:?}", report.findings);
+        let coverage = report.coverage.expect("it was asked for");
+        let executed = version.insts().any(|at| coverage.executed(at, 0));
+        assert_eq!(executed, suits, "{placement:?}");
+    }
 }
 
 fn on_device(device: &VulkanExecutor<'_>, cases: &[&str]) {

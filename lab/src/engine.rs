@@ -376,7 +376,7 @@ fn attention_case(a: &Attention, splits: u32, part: u32) -> String {
     let values = all(rows) * u64::from(heads);
     let _ = write!(
         text,
-        "[[buffer]]\nname = \"Q\"\nbinding = 0\ntype = \"f32\"\ncount = {values}\nfill = {{ uniform = [-0.125, 0.125] }}\n"
+        "[[buffer]]\nname = \"Q\"\nbinding = 0\ntype = \"f32\"\ncount = {values}\nfill = {{ uniform = [-4.0, 4.0] }}\n"
     );
     text += &k.buffer("K", 1, all(kv) * u64::from(shared));
     text += &v.buffer("V", 2, all(kv) * u64::from(shared));

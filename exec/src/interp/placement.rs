@@ -18,12 +18,21 @@ pub enum Placement {
     Replicated,
     /// Interleaved in a pseudo-random order.
     Permuted,
+    /// Blocks of 16x16 are held as NVIDIA's driver holds them, measured by `cooprun placement` on an H200: rows and columns
+    /// in halves of 8, in which four neighboring invocations hold a row, two elements each. Interleaved where a matrix has
+    /// no such blocks.
+    Fragments,
 }
 
 impl Placement {
     /// All placements.
-    pub const ALL: [Placement; 4] =
-        [Placement::BlockedRows, Placement::Interleaved, Placement::Replicated, Placement::Permuted];
+    pub const ALL: [Placement; 5] = [
+        Placement::BlockedRows,
+        Placement::Interleaved,
+        Placement::Replicated,
+        Placement::Permuted,
+        Placement::Fragments,
+    ];
 }
 
 /// The placement of one matrix type.
@@ -51,12 +60,15 @@ impl Placed {
             for member in 0..members as usize {
                 let place = index * members as usize + member;
                 let number = match placement {
+                    Placement::Fragments if has_fragments(rows, cols, use_, members) => {
+                        fragment_element(cols as usize, index, member)
+                    }
                     Placement::BlockedRows | Placement::Replicated => (member * len + index) % elems.max(1),
-                    Placement::Interleaved if use_ == 1 => {
+                    Placement::Interleaved | Placement::Fragments if use_ == 1 => {
                         let n = place % elems.max(1);
                         (n % rows as usize) * cols as usize + n / rows as usize
                     }
-                    Placement::Interleaved => place % elems.max(1),
+                    Placement::Interleaved | Placement::Fragments => place % elems.max(1),
                     Placement::Permuted => (place % elems.max(1)) * step % elems.max(1),
                 };
                 element[place] = number as u32;
@@ -69,6 +81,19 @@ impl Placed {
         }
         Placed { len: len as u32, members, element, home }
     }
+}
+
+/// Returns true if a matrix is cut in blocks of 16x16 elements that 32 invocations hold. The right factor is another matter.
+fn has_fragments(rows: u32, cols: u32, use_: u32, members: u32) -> bool {
+    members == 32 && use_ != 1 && rows.is_multiple_of(16) && cols.is_multiple_of(16)
+}
+
+/// The element that an invocation holds at an index, in blocks that stand row by row.
+fn fragment_element(cols: usize, index: usize, member: usize) -> usize {
+    let (block, index) = (index / 8, index % 8);
+    let row = index / 4 * 8 + member / 4;
+    let col = index / 2 % 2 * 8 + member % 4 * 2 + index % 2;
+    (block / (cols / 16) * 16 + row) * cols + block % (cols / 16) * 16 + col
 }
 
 /// Returns a number coprime to `n`, somewhat below 0.62 * n.
@@ -113,5 +138,19 @@ mod tests {
             assert_eq!(placed.element.iter().filter(|x| **x == e).count(), 2);
         }
         assert_eq!(Placed::new(Placement::Permuted, 16, 16, 2, 32, Num::F32).len, 8);
+    }
+
+    /// Some places of the tables that `cooprun placement --matrix f16:16x16:A` and `f32:16x16:accumulator` print on an H200.
+    #[test]
+    fn fragments_are_as_measured() {
+        for use_ in [0, 2] {
+            let placed = Placed::new(Placement::Fragments, 16, 16, use_, 32, Num::F32);
+            let at = |row: u32, col: u32| {
+                let place = placed.home[(row * 16 + col) as usize];
+                (place % 32, place / 32)
+            };
+            assert_eq!([at(0, 0), at(0, 1), at(0, 2), at(0, 8)], [(0, 0), (0, 1), (1, 0), (0, 2)]);
+            assert_eq!([at(1, 0), at(8, 0), at(9, 11), at(15, 15)], [(4, 0), (0, 4), (5, 7), (31, 7)]);
+        }
     }
 }

@@ -322,7 +322,7 @@ impl Differential<'_, '_> {
         validate(&lowered, &case).map_err(|m| s.fail(&label, "coopcheck complains", m))?;
         self.validated(&lowered).map_err(|m| s.fail(&label, "spirv-val complains", m))?;
         if self.interpret {
-            let placement = Placement::ALL[(salt / 7 % 4) as usize];
+            let placement = Placement::ALL[(salt / 7 % Placement::ALL.len() as u64) as usize];
             // Lanes by local index are no subgroups of the device: that may have any.
             let subgroups = match lanes {
                 Lanes::LocalIndex => [form.size, 4, 32, 8][(salt / 11 % 4) as usize],

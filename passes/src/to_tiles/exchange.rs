@@ -1,11 +1,14 @@
 //! Lowers operations that move elements between tiles: conversions of use, transposition, folding of 2x2 blocks.
 //!
+//! Where positions are known to be the same ([`super::known_positions`]), invocations copy what they hold. Otherwise:
+//!
 //! A staging buffer holds rows of the source in row-major or column-major order. Every subgroup stores its tiles to it and
 //! loads the tiles of the result from it, in the other order for a transposition. Where elements are converted too, or where
 //! the padding of the result must be zero, invocations fill a second staging buffer from the first. If the matrix does not
 //! fit, it is processed in slices of rows, and every invocation of the scope takes part in every slice.
 
 use super::inst::{Slot, malformed};
+use super::known_positions::copy;
 use super::memory::both;
 use super::native::TRANSPOSE;
 use super::shape::{self, Mat};
@@ -134,6 +137,11 @@ impl Tiles<'_, '_> {
         }
         if let Some(result) = self.native_convert(b, slot, &how, &parts) {
             return Ok(result);
+        }
+        if self.stays_in_registers(&how) {
+            let copied: TileIds = parts.iter().map(|tile| copy(b, how.from, how.to, *tile)).collect();
+            let tile = how.to.tile;
+            return Ok(copied.into_iter().map(|part| slot.op(b, Op::CopyObject, tile, [part.into()])).collect());
         }
         if let Some(result) = self.exchange_alone(b, r, slot, &how, &parts) {
             return Ok(result);

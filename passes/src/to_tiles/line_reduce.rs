@@ -4,12 +4,14 @@
 //! folded into one tile, element by element and in registers. That tile is stored to a staging buffer of the subgroup, whose
 //! invocations fold a line each; the results are loaded as the rows of a tile with stride 0. Where several subgroups hold
 //! parts of a line, each writes its results to a vector of its own, and the tiles loaded from these vectors are folded last.
+//! Where the lanes that hold a row are known ([`super::known_positions`]), they shuffle instead.
 //!
 //! Precondition: every element that a subgroup holds of a line is an element of the matrix, and the result is split like
 //! the source. Other reductions are in [`super::reduce`].
 
 use super::elements;
 use super::inst::Slot;
+use super::known_positions::shuffle_rows;
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
@@ -115,6 +117,14 @@ impl Tiles<'_, '_> {
                 let tile = fold_tiles(b, fold, from.tile, what, &held_of(i));
                 let operands = [tile.into(), Operand::Word(fold.mask()), fold.function.into()];
                 fill(i, slot.op(b, Op::CooperativeMatrixReduceNV, to.tile, operands));
+            }
+            return Some(result);
+        }
+        if self.shuffles_rows(fold, what) {
+            for i in 0..lines {
+                let tile = fold_tiles(b, fold, from.tile, what, &held_of(i));
+                let tile = shuffle_rows(b, fold, tile);
+                fill(i, slot.op(b, Op::CopyObject, to.tile, [tile.into()]));
             }
             return Some(result);
         }

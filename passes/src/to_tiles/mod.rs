@@ -21,6 +21,7 @@ mod exchange;
 mod fetch;
 mod fused_loads;
 mod inst;
+mod known_positions;
 mod line_reduce;
 mod memory;
 mod muladd;
@@ -56,6 +57,7 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::sort_globals;
 use coop_ir::spv::{BuiltIn, Capability, Scope};
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
+use known_positions::{Setting, Versions};
 use native::Native;
 use shape::{Choice, Mat};
 use software_pipeline::{CarriedPhi, Pipeline};
@@ -109,9 +111,15 @@ struct Analysis {
     decorated: FxHashMap<Id, Vec<Decorated>>,
 }
 
+/// The functions of entry points.
+fn entries(m: &Module) -> impl Iterator<Item = Id> {
+    m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).entry_function())
+}
+
 /// The state of the function that is being changed.
 #[derive(Default)]
 struct FunctionState {
+    id: Option<Id>,
     /// The row and the column of the subgroup in the grid of workgroup matrices.
     group: Option<(Index, Index)>,
     /// Phis of tiles whose operands are not there yet.
@@ -141,6 +149,7 @@ struct Tiles<'a, 'cx> {
     tile_types: TileTypes,
     /// For each component type that needs one, the numbers 0, 1, 2, .. in shared memory.
     iota_tables: Vec<StagingBuffer>,
+    versions: Versions,
     /// The results of loads that were left to products.
     gone: Vec<Id>,
 }
@@ -175,6 +184,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let mut g = Globals::new(m);
     let (mats, tile_types) = split_types(m, &mut g, &logical, &shapes, (&workgroup, size))?;
     check_element_order(m, cx, &mats)?;
+    let setting = Setting { options: cx.options, mats: &mats, size, subgroups };
+    let versions = known_positions::split(m, &setting);
     let split: FxHashSet<Id> = mats.values().filter(|m| !m.is_kept()).map(|m| m.ty).collect();
     dead_matrices::run(m, &constants, &mats.keys().copied().collect(), &split);
     plain_to_tensor::to_tensor(m, &mut g, &constants, &mats);
@@ -213,11 +224,13 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         functions: FxHashMap::default(),
         tile_types,
         iota_tables: Vec::new(),
+        versions,
         gone: Vec::new(),
     };
     tiles.analysis.decorated = tiles.take_decorations(m);
     tiles.analysis.row_uniform = tiles.find_row_uniform(m);
     tiles.take_iota_tables(m)?;
+    tiles.take_answers(m, &mut g)?;
     tiles.report(&logical);
     tiles.globals(m);
     for i in 0..m.functions.len() {
@@ -468,6 +481,7 @@ impl Tiles<'_, '_> {
         if !function.insts().any(|r| self.touches(m, m.inst(r))) {
             return Ok(());
         }
+        self.function.id = m.inst(function.def).result;
         self.function.deferred =
             fused_loads::deferred(m, &function, &self.analysis.mats, &self.analysis.accesses, &self.analysis.uses);
         self.function.pipelines =
@@ -619,9 +633,10 @@ impl Tiles<'_, '_> {
     /// Has every entry point write the iota tables before anything else.
     fn begin_entries(&mut self, m: &mut Module, g: &mut Globals) {
         let Some(iota_tables) = self.write_iota_tables(m, g) else { return };
-        let entries: Vec<Id> = m.globals_with(Op::EntryPoint).filter_map(|r| m.inst(r).entry_function()).collect();
+        let entries: Vec<Id> = entries(m).collect();
         for f in 0..m.functions.len() {
-            if !m.inst(m.functions[f].def).result.is_some_and(|id| entries.contains(&id)) {
+            let is_entry = m.inst(m.functions[f].def).result.is_some_and(|id| entries.contains(&id));
+            if !is_entry || self.dispatch(m, g, f, iota_tables) {
                 continue;
             }
             let (void, id) = (g.void(m), m.fresh_id());

@@ -397,6 +397,7 @@ impl Tiles<'_, '_> {
                 };
                 asks.then(|| Some((r, self.mat_of(m, i.id(0)?)?))).flatten()
             })
+            .chain(self.checked_mats(m))
             .filter(|(_, mat)| represents_positions(*mat))
             .collect();
         let extent = |mat: &Mat| mat.tile_rows.max(mat.tile_cols);
@@ -426,15 +427,14 @@ impl Tiles<'_, '_> {
         let Some(iota_table) = self.iota_tables.iter().find(|s| s.layout.elem == mat.elem).copied() else {
             return malformed(r, "coordinates of a matrix that was none");
         };
-        let begin = iota_table.begin(b, &mut self.arena, Index::Const(0));
-        Ok([0, 1].map(|n| {
-            if !wanted[n] {
-                return None;
-            }
-            let down = n == 0;
-            let operands = iota_table.broadcast_operands(b, &mut self.arena, begin, (0, &Affine::default()), down);
-            Some(b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands))
-        }))
+        Ok([0, 1].map(|n| wanted[n].then(|| self.iota_tile(b, iota_table, mat, n == 0))))
+    }
+
+    /// A tile of row numbers if the numbers of a table go down, else of column numbers.
+    pub(super) fn iota_tile(&mut self, b: &mut FunctionBuilder<'_>, table: StagingBuffer, mat: Mat, down: bool) -> Id {
+        let begin = table.begin(b, &mut self.arena, Index::Const(0));
+        let operands = table.broadcast_operands(b, &mut self.arena, begin, (0, &Affine::default()), down);
+        b.op(Op::CooperativeMatrixLoadKHR, mat.tile, operands)
     }
 
     /// The function that writes the iota tables, to be called at the beginning of every entry point.
@@ -443,7 +443,7 @@ impl Tiles<'_, '_> {
             return None;
         }
         let void = g.void(m);
-        let mut f = FunctionBuilder::new(m, g, "coop_rulers", void, &[]);
+        let mut f = FunctionBuilder::new(m, g, "coop_iota_tables", void, &[]);
         let mut lane = self.builtins.load(&mut f, BuiltIn::LocalInvocationIndex);
         if self.analysis.invocations.is_none() {
             // How many there are is not known: the first one writes all, the others begin behind the end.
@@ -483,7 +483,7 @@ pub(super) fn represents_positions(mat: Mat) -> bool {
 }
 
 /// An element, which is a small number, as an unsigned integer.
-fn as_word(b: &mut FunctionBuilder<'_>, elem: Elem, value: Id) -> Id {
+pub(super) fn as_word(b: &mut FunctionBuilder<'_>, elem: Elem, value: Id) -> Id {
     let word = b.u32_type();
     crate::matrix::bits::small_type(b.module, elem.scalar);
     match elem.scalar {
