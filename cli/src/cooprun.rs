@@ -228,9 +228,14 @@ impl CaseArgs {
     }
 }
 
+/// The declared command line.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs the tool with the process's arguments.
 pub fn main() -> Status {
-    if let Some(status) = crate::describe::from_arguments(Cli::command) {
+    if let Some(status) = crate::describe::from_arguments(command) {
         return status;
     }
     execute(&Cli::parse())

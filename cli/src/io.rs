@@ -3,7 +3,7 @@
 use coop_exec::file::{self, MAX_MODULE};
 use coop_ir::cfg::Cfgs;
 use coop_ir::text::{self, PrintOptions};
-use coop_ir::{Module, binary, verify};
+use coop_ir::{Module, Op, binary, verify};
 use std::fmt;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
@@ -139,11 +139,17 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
     if let Some((_, kind)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return Some(kind);
     }
-    // Marks of languages at the beginning of a line, which assembly has nowhere.
+    // Marks of languages at the beginning of a line. Assembly has them in the text of its source only.
     const GLSL: [&str; 3] = ["#version", "#extension GL_", "layout("];
     const HLSL: [&str; 3] = ["[numthreads(", "cbuffer ", "RWStructuredBuffer<"];
     const WGSL: [&str; 4] = ["@compute", "@group(", "enable f16", "@vertex"];
+    const LLVM: [&str; 4] = ["; ModuleID", "source_filename = ", "target triple = ", "define "];
+    const MLIR: [&str; 4] = ["module {", "spirv.module", "func.func", "gpu.module"];
     let text = assembly(bytes)?;
+    let opcode = |line: &str| Op::from_name(line.split_whitespace().next()?.get(2..)?);
+    if text.lines().any(|line| line.trim_start().starts_with('%') || opcode(line).is_some()) {
+        return None;
+    }
     let begins = |marks: &[&str]| text.lines().take(200).any(|l| marks.iter().any(|m| l.trim_start().starts_with(m)));
     if begins(&GLSL) {
         Some(
@@ -155,6 +161,12 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
         )
     } else if begins(&WGSL) {
         Some("WGSL, not a SPIR-V module: `naga shader.wgsl shader.spv` makes one")
+    } else if begins(&LLVM) {
+        Some("LLVM's assembly, not that of SPIR-V: llvm-as and llvm-spirv make a module of it")
+    } else if begins(&MLIR) {
+        Some("MLIR, not SPIR-V assembly: `mlir-translate -serialize-spirv` makes a module of its spirv dialect")
+    } else if text.trim_start().starts_with(['{', '[', '<']) {
+        Some("JSON, XML or the like, not a SPIR-V module")
     } else if ["// ", "/*", "#include"].iter().any(|m| text.trim_start().starts_with(m)) {
         Some("source text, not a SPIR-V module: assembly has comments that begin with ;")
     } else {
@@ -231,7 +243,16 @@ pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         print_bytes(bytes);
         return Ok(());
     }
-    replace(path, bytes).map_err(|e| FileError { name: display_name(path), message: describe(&e) })
+    replace(path, bytes).map_err(|e| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
+        let message = match folder {
+            Some(folder) if !folder.exists() => format!("can't be written: there is no folder {}", folder.display()),
+            Some(folder) => format!("can't be written: {} is not a folder", folder.display()),
+            None if path.is_dir() => "can't be written: is a folder".to_owned(),
+            None => format!("can't be written: {}", describe(&e)),
+        };
+        FileError { name: display_name(path), message }
+    })
 }
 
 /// Writes a file beside the old one, which stays as it is until the new one is complete. What is no file, such as a pipe, is
@@ -285,6 +306,17 @@ mod tests {
         parse("x".into(), bytes.to_vec()).expect_err("must not be read").to_string()
     }
 
+    /// The text of a shader inside of assembly does not make it that.
+    #[test]
+    fn assembly_with_its_source_is_read() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/kernels/gemm_simple.debug.spv");
+        let module = binary::read(&std::fs::read(file).expect("the file is there")).expect("a module");
+        let printed = text::print(&module, &PrintOptions::default()).text;
+        assert!(printed.contains("\n#version 460"), "it has its source");
+        let again = parse("x".into(), printed.into_bytes()).expect("it is assembly");
+        assert_eq!(again.module.all().count(), module.all().count());
+    }
+
     #[test]
     fn what_is_not_a_module_says_so() {
         assert_eq!(message(b""), "x: the file is empty");
@@ -293,6 +325,10 @@ mod tests {
         assert!(message(b"// a kernel\n[numthreads(8, 1, 1)]\n").starts_with("x: HLSL, "));
         assert!(message(b"@group(0) @binding(0)\n").starts_with("x: WGSL, "));
         assert!(message(b"// text\n").starts_with("x: source text, "));
+        assert!(message(b"; ModuleID = 'x'\n").starts_with("x: LLVM's assembly, "));
+        assert!(message(b"module {\n").starts_with("x: MLIR, "));
+        assert!(message(b"{\"a\": 1}").starts_with("x: JSON, XML "));
+        assert!(message(b"OpSource GLSL 460 %1 \"\n#version 460\n\"\nOpNonsense").starts_with("x:4:1: "));
         assert_eq!(message(b"; text\nvoid"), "x:2:1: expected an opcode or a result, found `void`");
         assert_eq!(message(b"\x7fELF"), "x: an ELF file, not a SPIR-V module");
         assert_eq!(message(b"\x7fLLF"), "x: neither SPIR-V words nor assembly text: the file begins with 7f 4c 4c 46");

@@ -53,6 +53,11 @@ impl From<Status> for ExitCode {
     }
 }
 
+/// The declared command lines of the tools, by which tests know what there is.
+pub fn commands() -> [clap::Command; 4] {
+    [coop::command(), check::command(), lower::command(), cooprun::command()]
+}
+
 /// The exit status of a panic.
 pub const BUG: i32 = 101;
 

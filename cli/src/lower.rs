@@ -168,7 +168,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
     dump_changed: Option<usize>,
     /// Run only these passes, by commas, on any module, whatever they usually come after
-    #[arg(long, value_name = "PASSES", value_delimiter = ',', value_parser = parse_pass, conflicts_with_all = ["fuel", "prove"])]
+    #[arg(long, value_name = "PASSES", value_delimiter = ',', value_parser = parse_pass, conflicts_with_all = ["fuel", "prove", "without"])]
     passes: Vec<String>,
     /// Check that the module is well formed after each pass
     #[arg(long)]
@@ -183,9 +183,14 @@ pub(crate) struct Cli {
     style: OutputStyle,
 }
 
+/// The declared command line.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// The tool.
 pub fn main() -> Status {
-    if let Some(status) = crate::describe::from_arguments(Cli::command) {
+    if let Some(status) = crate::describe::from_arguments(command) {
         return status;
     }
     execute(&Cli::parse())
@@ -250,8 +255,13 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         })
     };
     let lowered = watched(&options, &mut seen);
+    if let Ok(lowered) = &lowered {
+        have_run(&cli.passes, lowered)?;
+    }
+    // What else the device lacks is for who asks for a lowering.
+    let whole = cli.passes.is_empty();
     let fit = match (lowered, &profile) {
-        (Ok(lowered), Some(profile)) => {
+        (Ok(lowered), Some(profile)) if whole => {
             let target = lowered.report.target.clone();
             let taken = or_scalar(&loaded.module, &options, lowered, profile);
             if !seen.is_empty() && taken.as_ref().is_ok_and(|taken| taken.lowered.report.target != target) {
@@ -262,7 +272,10 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         }
         (lowered, _) => lowered.map(|lowered| Fit { lowered, lacking: Vec::new() }),
     };
-    let fit = fit.and_then(|fit| without_components(cli, &loaded, &options, profile.as_ref(), fit));
+    let fit = match fit {
+        Ok(fit) if whole => without_components(cli, &loaded, &options, profile.as_ref(), fit),
+        fit => fit,
+    };
     if let Some(dir) = &cli.dump_dir {
         seen.iter().filter(|(name, _)| dumped(name)).try_for_each(|(name, module)| dump(dir, name, module))?;
     }
@@ -363,11 +376,22 @@ fn can_run(passes: &[String], target: Target) -> Result<(), FileError> {
     let of_others = |name: &&String| {
         target != Target::Auto && PASSES.iter().any(|pass| pass.name == **name && !pass.targets.contains(&target))
     };
-    let Some(name) = passes.iter().find(of_others) else { return Ok(()) };
-    let targets = PASSES.iter().filter(|pass| pass.name == *name).flat_map(|pass| pass.targets);
+    passes.iter().find(of_others).map_or(Ok(()), |name| Err(not_run(name, &target.to_string())))
+}
+
+/// Says which of the passes that are asked for have not run, where the target was left open.
+fn have_run(passes: &[String], lowered: &Lowered) -> Result<(), FileError> {
+    let report = &lowered.report;
+    let missing = passes.iter().find(|name| report.changed && !report.passes.iter().any(|pass| pass.pass == **name));
+    missing.map_or(Ok(()), |name| Err(not_run(name, &format!("{}, which auto is here", report.target))))
+}
+
+/// The pass is not one of the target's.
+fn not_run(name: &str, target: &str) -> FileError {
+    let targets = PASSES.iter().filter(|pass| pass.name == name).flat_map(|pass| pass.targets);
     let targets: Vec<String> = targets.map(ToString::to_string).collect();
     let message = format!("is not run for target {target}: give --target {}", targets.join(" or "));
-    Err(FileError { name: format!("--passes {name}"), message })
+    FileError { name: format!("--passes {name}"), message }
 }
 
 /// Returns the options of the lowering.

@@ -1,20 +1,26 @@
 //! Processes that the tools start for what may crash, hang or take all memory: a driver's compiler.
 //!
-//! A process that goes over a limit is killed, so every call of [`finish`] returns. The limit of memory is watched where
-//! `/proc` shows what a process holds (Linux), and is no limit elsewhere.
+//! A process that goes over a limit is killed, so every call of [`finish`] returns, also where something that the process started still
+//! holds its output open. The limit of memory is watched where `/proc` shows what a process holds (Linux), and is no limit elsewhere.
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// The time between two looks at a process.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// The number of looks at a process between two at the memory of its group.
+const LOOKS: u32 = 10;
+
+/// The time after the end of a process for which its output is waited for: what left its group may hold that open.
+const REST: Duration = Duration::from_secs(2);
+
 /// The most bytes that are kept of what a process writes; the rest is read and dropped.
-const MOST_OUTPUT: u64 = 1 << 28;
+const MOST_OUTPUT: usize = 1 << 28;
 
 /// The limits of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,23 +108,24 @@ pub fn program_with(runner: Option<&OsStr>) -> Command {
 pub fn finish(command: &mut Command, limits: Limits) -> std::io::Result<Finished> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
-    let end = wait(&mut child, limits, |_| {}, &|| false)?;
-    let text = |thread: JoinHandle<String>| thread.join().unwrap_or_default();
-    Ok(Finished { end: end.unwrap_or(End::OutOfTime(limits.time)), stdout: text(stdout), stderr: text(stderr) })
+    let end = wait(&mut child, limits, Others::Left, &|| false)?;
+    let until = Instant::now() + REST;
+    let (stdout, stderr) = (text(&stdout, until), text(&stderr, until));
+    Ok(Finished { end: end.unwrap_or(End::OutOfTime(limits.time)), stdout, stderr })
 }
 
-/// Runs a process and all that it starts to its end, or kills them where one of these goes over the time, the process itself goes over the
-/// memory, or `stop` returns true: then there is no result. An interrupt of the terminal does not reach them.
+/// Runs a process and all that it starts to its end, or kills them where they go over the time or, together, over the memory, or
+/// where `stop` returns true: then there is no result. An interrupt of the terminal does not reach them.
 pub fn finish_all(command: &mut Command, limits: Limits, stop: &dyn Fn() -> bool) -> std::io::Result<Option<Finished>> {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
-    let end = wait(&mut child, limits, kill_group, stop)?;
+    let end = wait(&mut child, limits, Others::Group, stop)?;
     // What it left behind holds its output open.
     kill_group(&child);
-    let text = |thread: JoinHandle<String>| thread.join().unwrap_or_default();
-    let (stdout, stderr) = (text(stdout), text(stderr));
+    let until = Instant::now() + REST;
+    let (stdout, stderr) = (text(&stdout, until), text(&stderr, until));
     Ok(end.map(|end| Finished { end, stdout, stderr }))
 }
 
@@ -133,28 +140,36 @@ fn kill_group(child: &Child) {
     let _ = child;
 }
 
+/// The processes that a process starts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    /// They are its own affair.
+    Left,
+    /// They are of the group that it leads: limits hold for all of them together, and they end with it.
+    Group,
+}
+
 /// Waits for a process, or kills it: `None` if `stop` returned true.
-fn wait(
-    child: &mut Child,
-    limits: Limits,
-    kill_others: fn(&Child),
-    stop: &dyn Fn() -> bool,
-) -> std::io::Result<Option<End>> {
+fn wait(child: &mut Child, limits: Limits, others: Others, stop: &dyn Fn() -> bool) -> std::io::Result<Option<End>> {
     let start = Instant::now();
-    loop {
+    for look in 0_u32.. {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(End::of(status)));
         }
         let stopped = stop();
         let end = if stopped || start.elapsed() > limits.time {
             Some(End::OutOfTime(limits.time))
-        } else if resident(child.id()).is_some_and(|held| held > limits.memory) {
+        } else if resident(child.id()).is_some_and(|held| held > limits.memory)
+            || others == Others::Group && look % LOOKS == 0 && resident_of_group(child.id()) > limits.memory
+        {
             Some(End::OutOfMemory(limits.memory))
         } else {
             None
         };
         if let Some(end) = end {
-            kill_others(child);
+            if others == Others::Group {
+                kill_group(child);
+            }
             // It may have ended by itself since.
             let _ = child.kill();
             child.wait()?;
@@ -162,6 +177,7 @@ fn wait(
         }
         std::thread::sleep(PAUSE);
     }
+    Ok(None)
 }
 
 /// Returns the MiB that a process holds in memory, where the system shows that.
@@ -172,15 +188,49 @@ fn resident(process: u32) -> Option<u64> {
     Some(kib / 1024)
 }
 
-fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+/// Returns the MiB that the processes of a group hold in memory, as far as the system shows that.
+fn resident_of_group(group: u32) -> u64 {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let of_group = |process: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        // Behind the name, which may have any character: the state, the parent, the group.
+        let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+        fields.split_whitespace().nth(2).and_then(|field| field.parse().ok()) == Some(group)
+    };
+    numbers.filter(of_group).filter_map(resident).sum()
+}
+
+/// Reads a pipe on a thread of its own, which sends what it has read; the channel is closed at the end.
+fn reader(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            let _ = pipe.by_ref().take(MOST_OUTPUT).read_to_end(&mut bytes);
-            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+        let Some(mut pipe) = pipe else { return };
+        let mut left = MOST_OUTPUT;
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+            let kept = count.min(left);
+            left -= kept;
+            // The rest is read and dropped, so that the process can go on.
+            if kept > 0 && sender.send(buffer[..kept].to_vec()).is_err() {
+                return;
+            }
         }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+    });
+    receiver
+}
+
+/// Returns what was read, waiting for the end of the pipe for no longer than until then.
+fn text(pipe: &Receiver<Vec<u8>>, until: Instant) -> String {
+    let mut bytes = Vec::new();
+    loop {
+        match pipe.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(part) => bytes.extend(part),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                return String::from_utf8_lossy(&bytes).into_owned();
+            }
+        }
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -220,6 +270,20 @@ mod tests {
         let left = run("sleep 30 & exit 4", false).expect("it was not stopped");
         assert_eq!(left.end, End::Status(4));
         assert_eq!(run("sleep 30; true", true), None);
+        // One that left the group holds the output open, and nothing waits for it.
+        let away = run("echo out; setsid sleep 30 & exit 4", false).expect("it was not stopped");
+        assert_eq!((away.end, away.stdout.as_str()), (End::Status(4), "out\n"));
+        let away = shell("echo out; sleep 30 & exit 4", AMPLE);
+        assert_eq!((away.end, away.stdout.as_str()), (End::Status(4), "out\n"));
         assert!(start.elapsed() < Duration::from_secs(20));
+    }
+
+    /// What a process starts counts with it: a shell is small, whatever it runs.
+    #[test]
+    fn the_limit_of_memory_is_for_all_of_a_group() {
+        let hungry = "sh -c 'x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done'; true";
+        let limits = Limits { memory: 64, ..AMPLE };
+        let done = finish_all(Command::new("sh").args(["-c", hungry]), limits, &|| false).unwrap();
+        assert_eq!(done.map(|done| done.end), Some(End::OutOfMemory(64)));
     }
 }

@@ -1,16 +1,19 @@
 //! Makes modules small that show something: removes and simplifies instructions as long as a test says that the rest still
 //! shows it.
 //!
-//! Candidates are well formed ([`coop_ir::verify`]) and break no rule of level error that the module itself does not break.
+//! Candidates are well formed ([`coop_ir::verify`]) and break no rule of level error that the module itself does not break. Who has
+//! another judge of modules, spirv-val for example, gives it to [`reduce_valid`].
 //! Each step that the test confirms is the start of the next, so the best module so far is always one that was tested.
 
 use coop_ir::builder::Globals;
 use coop_ir::cfg::Case;
+use coop_ir::grammar::{Class, implied_capabilities};
 use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::needs::{each_need, is_needed};
 use coop_ir::rewrite::{remove_globals, replace_uses};
-use coop_ir::spv::Decoration;
+use coop_ir::spv::{Capability, Decoration};
 use coop_ir::types::Type;
-use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, binary, verify};
+use coop_ir::{Id, Inst, InstRef, Kind, Module, Op, Operand, binary, verify};
 use coop_passes::{Options, Target};
 use std::ops::ControlFlow;
 
@@ -39,10 +42,24 @@ pub struct Reduced {
     pub end: End,
 }
 
+/// A judge of candidates, which takes the module itself: false for one that is not valid.
+pub type Judge<'a> = dyn FnMut(&Module) -> bool + 'a;
+
 /// Returns a module with less in it that still passes the test, which is asked at most `tries` times. The original counts as
 /// tested.
 pub fn reduce(module: &Module, tries: u32, test: &mut dyn FnMut(&Module) -> Answer) -> Reduced {
-    let mut r = Reducer { best: module.clone(), broken: broken(module), tries, asked: 0, stopped: false, test };
+    reduce_valid(module, tries, None, test)
+}
+
+/// Like [`reduce`], with candidates that a judge takes. Without one, capabilities and extensions go only where the grammar shows that
+/// nothing needs them.
+pub fn reduce_valid<'a>(
+    module: &Module,
+    tries: u32,
+    judge: Option<&'a mut Judge<'a>>,
+    test: &'a mut dyn FnMut(&Module) -> Answer,
+) -> Reduced {
+    let mut r = Reducer { best: module.clone(), broken: broken(module), tries, asked: 0, stopped: false, judge, test };
     loop {
         let mut changed = r.branches();
         changed |= r.runs();
@@ -50,7 +67,9 @@ pub fn reduce(module: &Module, tries: u32, test: &mut dyn FnMut(&Module) -> Answ
         changed |= r.undefine();
         changed |= r.entry_points();
         changed |= r.notes();
+        changed |= r.constants();
         changed |= r.attempt(pruned(&r.best));
+        changed |= r.declarations();
         if !changed || r.is_over() {
             break;
         }
@@ -81,6 +100,7 @@ struct Reducer<'a> {
     tries: u32,
     asked: u32,
     stopped: bool,
+    judge: Option<&'a mut Judge<'a>>,
     test: &'a mut dyn FnMut(&Module) -> Answer,
 }
 
@@ -97,7 +117,7 @@ impl Reducer<'_> {
         if binary::write_words(&candidate) == binary::write_words(&self.best) {
             return false;
         }
-        if !broken(&candidate).is_subset(&self.broken) {
+        if !broken(&candidate).is_subset(&self.broken) || self.judge.as_mut().is_some_and(|judge| !judge(&candidate)) {
             return false;
         }
         self.asked += 1;
@@ -142,15 +162,65 @@ impl Reducer<'_> {
         self.parts(removable, without)
     }
 
-    /// Removes names and what says where a module comes from.
+    /// Removes names, what says where a module comes from, and decorations; with a judge those that a valid module may need, and
+    /// execution modes, as well.
     fn notes(&mut self) -> bool {
-        let names = |m: &Module| m.globals.iter().copied().filter(|r| m.inst(*r).op.is_name()).collect();
-        self.parts(names, |m, gone| {
-            let gone: FxHashSet<InstRef> = gone.iter().copied().collect();
-            let mut out = m.clone();
-            remove_globals(&mut out, |_, r| gone.contains(&r));
-            out
-        })
+        let changed = self.parts(|m| notes(m, is_optional), without_globals);
+        changed | (self.judge.is_some() && self.parts(|m| notes(m, is_note), without_globals))
+    }
+
+    /// Makes constants of specialization constants, null constants of composite ones, and one constant of equal ones.
+    fn constants(&mut self) -> bool {
+        let mut changed = self.attempt(with_equal_constants_once(&self.best));
+        for r in self.best.globals.clone().into_iter().rev() {
+            if self.is_over() {
+                break;
+            }
+            let inst = self.best.inst(r);
+            let Some(id) = inst.result else { continue };
+            if let Some(plain) = without_specialization(inst.op) {
+                let mut candidate = self.best.clone();
+                candidate.inst_mut(r).op = plain;
+                let of_id = |m: &Module, note: InstRef| m.inst(note).decoration() == Some((id, Decoration::SpecId));
+                remove_globals(&mut candidate, of_id);
+                changed |= self.attempt(candidate);
+            }
+            let inst = self.best.inst(r);
+            let is_composite = inst.op.is_composite() && inst.op.is_constant() || inst.op == Op::SpecConstantOp;
+            if let (true, Some(ty)) = (is_composite, inst.ty) {
+                let mut candidate = self.best.clone();
+                let null = Globals::new(&candidate).null(&mut candidate, ty);
+                replace_uses(&mut candidate, &[(id, null)].into_iter().collect());
+                changed |= self.attempt(pruned(&candidate));
+            }
+        }
+        changed
+    }
+
+    /// Removes capabilities and extensions.
+    fn declarations(&mut self) -> bool {
+        let judged = self.judge.is_some();
+        let mut changed = false;
+        let is_declaration = |m: &Module, r: InstRef| matches!(m.inst(r).op, Op::Capability | Op::Extension);
+        let all: Vec<InstRef> = self.best.globals.iter().copied().filter(|r| is_declaration(&self.best, *r)).collect();
+        // An extension goes behind the capabilities that have it.
+        let (extensions, capabilities): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|r| self.best.inst(*r).op == Op::Extension);
+        for r in capabilities.into_iter().chain(extensions) {
+            if judged || !is_wanted(&self.best, r) {
+                changed |= self.attempt(without_globals(&self.best, &[r]));
+            }
+            let capability = self.best.inst(r).declared_capability().filter(|_| self.best.globals.contains(&r));
+            // What it implies may be enough.
+            for implied in capability.into_iter().flat_map(implied_capabilities) {
+                let mut candidate = self.best.clone();
+                if judged && !self.best.has_capability(implied) && !self.is_over() {
+                    candidate.inst_mut(r).operands = [Operand::Word(implied.0)].into_iter().collect();
+                    changed |= self.attempt(candidate);
+                }
+            }
+        }
+        changed
     }
 
     /// Removes all entry points but one.
@@ -298,6 +368,112 @@ fn without(m: &Module, gone: &[InstRef]) -> Module {
     }
     gone.iter().for_each(|r| out.forget(*r));
     out
+}
+
+/// Returns a module without some of its global instructions.
+fn without_globals(m: &Module, gone: &[InstRef]) -> Module {
+    let gone: FxHashSet<InstRef> = gone.iter().copied().collect();
+    let mut out = m.clone();
+    remove_globals(&mut out, |_, r| gone.contains(&r));
+    out
+}
+
+/// Returns the global instructions for which `wanted` holds.
+fn notes(m: &Module, wanted: fn(&Inst) -> bool) -> Vec<InstRef> {
+    m.globals.iter().copied().filter(|r| wanted(m.inst(*r))).collect()
+}
+
+/// Returns true if an instruction says something without which every module is as valid.
+fn is_optional(inst: &Inst) -> bool {
+    let decoration = inst.decoration().map(|(_, d)| d).or_else(|| inst.member_decoration().map(|(_, _, d)| d));
+    let is_hint = |d| {
+        matches!(
+            d,
+            Decoration::RelaxedPrecision
+                | Decoration::NoContraction
+                | Decoration::NonWritable
+                | Decoration::NonReadable
+                | Decoration::Restrict
+        )
+    };
+    let is_debug = inst.op.info().is_some_and(|info| info.class == Class::Debug) && inst.result.is_none();
+    is_debug || decoration.is_some_and(is_hint)
+}
+
+/// Returns true if an instruction says something of an id or of the module, and nothing is made of it.
+fn is_note(inst: &Inst) -> bool {
+    let class = inst.op.info().map(|info| info.class);
+    let is_said = matches!(class, Some(Class::Annotation | Class::Debug)) && inst.result.is_none();
+    is_said || inst.execution_mode().is_some()
+}
+
+/// Returns a module in which constants that are equal are one.
+fn with_equal_constants_once(m: &Module) -> Module {
+    let mut first: FxHashMap<(Op, Option<Id>, Vec<u32>), Id> = FxHashMap::default();
+    let mut map: FxHashMap<Id, Id> = FxHashMap::default();
+    let decorated: FxHashSet<Id> = m.globals.iter().filter_map(|r| m.inst(*r).decoration()).map(|(id, _)| id).collect();
+    for inst in m.globals.iter().map(|r| m.inst(*r)) {
+        let Some(id) = inst.result.filter(|id| inst.op.is_constant() && !decorated.contains(id)) else { continue };
+        if inst.op.is_spec_constant() {
+            continue;
+        }
+        let key = (inst.op, inst.ty, inst.operands.iter().map(|o| o.word()).collect());
+        let kept = *first.entry(key).or_insert(id);
+        if kept != id {
+            map.insert(id, kept);
+        }
+    }
+    let mut out = m.clone();
+    replace_uses(&mut out, &map);
+    pruned(&out)
+}
+
+/// Returns the opcode of a constant that is none of specialization.
+fn without_specialization(op: Op) -> Option<Op> {
+    match op {
+        Op::SpecConstant => Some(Op::Constant),
+        Op::SpecConstantTrue => Some(Op::ConstantTrue),
+        Op::SpecConstantFalse => Some(Op::ConstantFalse),
+        Op::SpecConstantComposite => Some(Op::ConstantComposite),
+        _ => None,
+    }
+}
+
+/// Returns true if something in a module may need a capability or an extension that it declares, as far as the grammar tells. What
+/// the grammar never asks for, prose may.
+fn is_wanted(m: &Module, declaration: InstRef) -> bool {
+    /// Capabilities that the specification asks for where the grammar does not, beside instructions for which it does.
+    const ALSO_IN_PROSE: [Capability; 5] = [
+        Capability::Addresses,
+        Capability::Linkage,
+        Capability::VariablePointers,
+        Capability::VariablePointersStorageBuffer,
+        Capability::Shader,
+    ];
+    let inst = m.inst(declaration);
+    if let Some(capability) = inst.declared_capability() {
+        let asked = Op::all().filter_map(Op::info).any(|info| info.capabilities.contains(&capability))
+            || Kind::ALL
+                .iter()
+                .filter(|kind| **kind != Kind::Capability)
+                .any(|kind| kind.enumerants().unwrap_or(&[]).iter().any(|row| row.capabilities.contains(&capability)));
+        return !asked || ALSO_IN_PROSE.contains(&capability) || is_needed(m, capability);
+    }
+    let Some((name, _)) = inst.string(0) else { return true };
+    let named = |extensions: &[&str]| extensions.contains(&name.as_str());
+    let of_module = m.all().any(|r| {
+        let i = m.inst(r);
+        let mut found = i.op.info().is_some_and(|info| named(info.extensions));
+        each_need(m, i, &mut |any| {
+            found |= any.iter().filter_map(|c| Kind::Capability.enumerant(c.0)).any(|row| named(row.extensions));
+        });
+        found
+            || i.declared_capability()
+                .and_then(|c| Kind::Capability.enumerant(c.0))
+                .is_some_and(|row| named(row.extensions))
+    });
+    let asked = Kind::Capability.enumerants().unwrap_or(&[]).iter().any(|row| named(row.extensions));
+    !asked || of_module
 }
 
 /// Returns a module without functions that nothing calls, and without globals that nothing mentions.

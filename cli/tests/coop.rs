@@ -1,9 +1,11 @@
 //! `coop`: the tools as subcommands, and what it does besides.
 
 use coop_cli::coop::{Line, difference};
+use coop_cli::reduce::reduce;
 use coop_ir::isomorphic::isomorphic;
 use coop_ir::{Module, Op, binary, text, verify};
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -172,6 +174,7 @@ fn bad_input_is_told() {
     let unknown = file("unknown.spvasm", "OpCapability Shader\nOpNonsense\n");
     let loose = file("loose.spvasm", "OpCapability Shader\nOpMemoryModel Logical GLSL450\n%1 = OpTypeVector %2 4\n");
     let none = folder.join("none.spv").to_string_lossy().into_owned();
+    let nowhere = folder.join("no-folder/out.spvasm").to_string_lossy().into_owned();
     for (arguments, message) in [
         (vec!["parse", &unknown], "unknown.spvasm:2:1: "),
         (vec!["parse", &loose], "%2"),
@@ -186,10 +189,21 @@ fn bad_input_is_told() {
             "--output -: the smallest module so far is kept in a file",
         ),
         (vec!["reduce", &loose, "--", "true", "{}"], "not well formed"),
-        (vec!["reduce", GEMM, "--", "no-such-program-here", "{}"], "no-such-program-here: "),
+        (vec!["reduce", GEMM, "--", "no-such-program-here", "{}"], "no-such-program-here: no such program"),
         (vec!["reduce", GEMM, "--status", "3", "--", "true", "{}"], "is to end with status 3 and ended with status 0"),
         (vec!["lower", GEMM, "--passes", "folt"], "no such pass, --list-passes lists them; did you mean 'fold'"),
         (vec!["lower", GEMM, "--passes", "tiles"], "is not run for target scalar: give --target khr"),
+        (
+            vec!["lower", GEMM, "--passes", "tiles", "--target", "auto"],
+            "is not run for target scalar, which auto is here: give --target khr",
+        ),
+        (
+            vec!["lower", GEMM, "--passes", "fold,scalar", "--target", "auto", "--profile", "nvidia-h100"],
+            "--passes scalar: is not run for target khr, which auto is here: give --target scalar",
+        ),
+        (vec!["lower", GEMM, "--passes", "fold", "--without", "shaderFloat16"], "cannot be used with"),
+        (vec!["print", GEMM, "-o", &nowhere], "can't be written: there is no folder "),
+        (vec!["print", GEMM, "-o", "."], ".: can't be written: is a folder"),
     ] {
         let out = coop(&arguments);
         assert_eq!(status(&out), 2, "{arguments:?}: {}", stderr(&out));
@@ -348,6 +362,71 @@ fn a_module_becomes_small() {
     }
 }
 
+/// What spirv-val accepts stays so: a module of each kind, reduced to one instruction, without spirv-val's help and with it.
+#[test]
+fn what_is_left_is_valid() {
+    let val = |environment: &str, file: &Path| {
+        let mut val = spirv_tool("spirv-val")?;
+        Some(val.args(["--target-env", environment]).arg(file).output().expect("it runs").status.success())
+    };
+    if spirv_tool("spirv-val").is_none() {
+        return;
+    }
+    let folder = folder("valid");
+    let (file, environments) = (folder.join("small.spv"), ["vulkan1.3", "vulkan1.4", "spv1.6"]);
+    let mut tried = 0;
+    let wanted = |m: &Module| m.all().find(|r| m.inst(*r).op.is_matrix_store()).map(|r| m.inst(r).op);
+    for (name, module) in modules("kernels").into_iter().chain(modules("passes")) {
+        let Some(op) = wanted(&module).filter(|_| tried < 24 && module.all().count() < 400) else { continue };
+        std::fs::write(&file, binary::write(&module)).expect("writable");
+        let Some(environment) = environments.into_iter().find(|e| val(e, &file) == Some(true)) else { continue };
+        tried += 1;
+        let reduced = reduce(&module, 400, &mut |m| ControlFlow::Continue(m.all().any(|r| m.inst(r).op == op)));
+        std::fs::write(&file, binary::write(&reduced.module)).expect("writable");
+        let left = text::print(&reduced.module, &text::PrintOptions::default()).text;
+        assert_eq!(val(environment, &file), Some(true), "{name} for {environment}:\n{left}");
+    }
+    assert!(tried > 15, "{tried} modules");
+}
+
+/// With spirv-val, what a module declares and does not need goes.
+#[test]
+fn what_nothing_needs_goes() {
+    if spirv_tool("spirv-val").is_none() {
+        return;
+    }
+    let folder = folder("unused");
+    let (large, small) = (folder.join("large.spvasm"), folder.join("small.spvasm"));
+    let source = text::print(&load(&root().join(GEMM)), &text::PrintOptions::default()).text;
+    let source = source.replacen(
+        "OpCapability Shader",
+        "OpCapability Shader\nOpCapability Int64\nOpCapability GroupNonUniform",
+        1,
+    );
+    let source = source.replacen("OpExtension", "OpExtension \"SPV_KHR_16bit_storage\"\nOpExtension", 1);
+    std::fs::write(&large, source).expect("writable");
+    let command = format!("{} print {{}} | grep -q OpCooperativeMatrixMulAddKHR", env!("CARGO_BIN_EXE_coop"));
+    let names = [&large, &small].map(|file| file.to_string_lossy().into_owned());
+    let out = coop(&["reduce", &names[0], "-o", &names[1], "--", "sh", "-c", &command]);
+    assert_eq!(status(&out), 0, "{}", stderr(&out));
+    assert!(stderr(&out).contains("valid by spirv-val for vulkan1.3, as the module is"), "{}", stderr(&out));
+    let left = std::fs::read_to_string(&small).expect("it was written");
+    for gone in [
+        "Int64",
+        "GroupNonUniform",
+        "16BitAccess",
+        "SPV_KHR_16bit_storage",
+        "OpDecorate",
+        "OpName",
+        "OpSource",
+        "OpSpecConstant",
+        "OpVariable",
+    ] {
+        assert!(!left.contains(gone), "{gone} is left:\n{left}");
+    }
+    assert!(left.lines().filter(|line| line.contains("OpConstant ")).count() < 8, "{left}");
+}
+
 /// A broken rule is what the command looks for; the loop and the branches around it go.
 #[test]
 fn a_finding_is_kept() {
@@ -414,6 +493,36 @@ fn an_interrupt_keeps_what_is_reached() {
         coop(&["reduce", GEMM, "-o", &name, "--timeout", "1", "--", "sh", "-c", "sleep 600 & sleep 600; echo {}"]);
     assert_eq!(status(&out), 2, "{}", stderr(&out));
     assert!(stderr(&out).contains("took more than 1 s and was killed"), "{}", stderr(&out));
+}
+
+/// The search for the shortest difference has one limit for all functions, and functions are not searched one by one.
+#[test]
+fn the_difference_of_large_modules_is_found() {
+    let module = |functions: usize, body: &dyn Fn(usize) -> String| {
+        let head = "OpCapability Shader\nOpCapability Linkage\nOpMemoryModel Logical GLSL450\n%void = OpTypeVoid\n\
+                    %type = OpTypeFunction %void\n%uint = OpTypeInt 32 0\n%one = OpConstant %uint 1\n%two = OpConstant %uint 2\n";
+        let one = |f: usize| {
+            format!("%f{f} = OpFunction %void None %type\n%l{f} = OpLabel\n{}OpReturn\nOpFunctionEnd\n", body(f))
+        };
+        let all = (0..functions).map(one);
+        text::parse(&(head.to_owned() + &all.collect::<String>())).expect("it parses")
+    };
+    let add = |f: usize, n: usize, operand: &str| format!("%v{f}_{n} = OpIAdd %uint %one {operand}\n");
+    // The bits of a product are as good as random here.
+    let mixed = |n: usize, by: usize| if (n * by) >> 7 & 1 == 0 { "%one" } else { "%two" };
+    let long = |by: usize| module(1, &|f| (0..5000).map(|n| add(f, n, mixed(n, by))).collect());
+    let many = |operand: &str| module(2000, &|f| add(f, 0, operand));
+    let hard = |by: usize| module(16, &|f| (0..300).map(|n| add(f, n, mixed(n + f, by))).collect());
+    let start = Instant::now();
+    for (a, b) in [(long(7919), long(104_729)), (many("%one"), many("%two")), (hard(7919), hard(104_729))] {
+        let found = difference(&a, &b);
+        assert!(!found.is_empty() && difference(&a, &a.clone()).is_empty());
+        let [removed, added] = found.changes();
+        assert_eq!(removed as i64 - added as i64, a.all().count() as i64 - b.all().count() as i64);
+        let shown = found.side_by_side(["a", "b"], usize::MAX, 80, false);
+        assert!(shown.lines().count() > removed.max(added));
+    }
+    assert!(start.elapsed() < Duration::from_secs(100), "{:?}", start.elapsed());
 }
 
 /// Any pass is run alone on any module: it gives one that is well formed, or says why not.
@@ -603,55 +712,5 @@ fn the_graph_shows_who_executes_what() {
     ] {
         let out = coop(&[&["check", "--no-config"], arguments].concat());
         assert!(status(&out) == 2 && stderr(&out).contains(message), "{arguments:?}: {}", stderr(&out));
-    }
-}
-
-/// The page's commands do what it says: each block is run in one folder, from the first to the last.
-#[test]
-fn the_page_is_right() {
-    if spirv_tool("glslang").is_none() {
-        return;
-    }
-    let folder = folder("page");
-    let page = std::fs::read_to_string(root().join("docs/coop.md")).expect("docs/coop.md");
-    std::fs::copy(root().join(GEMM), folder.join("gemm.spv")).expect("writable");
-    std::fs::copy(root().join("testdata/kernels/gemm_simple.toml"), folder.join("gemm.toml")).expect("writable");
-    std::fs::copy(root().join(MISMATCH), folder.join("bad.spvasm")).expect("writable");
-    std::fs::copy(root().join("testdata/cli/divergent.comp"), folder.join("shader.comp")).expect("writable");
-    let tools = folder.join("bin");
-    std::fs::create_dir_all(&tools).expect("writable");
-    for name in ["coop", "coopcheck", "cooplower", "cooprun"] {
-        // The wrapper of a driver's C library starts programs, not links.
-        let runner = std::env::var("COOP_RUNNER").map_or_else(|_| String::new(), |runner| format!("'{runner}' "));
-        let program = Path::new(env!("CARGO_BIN_EXE_coop")).with_file_name(name);
-        std::fs::write(tools.join(name), format!("#!/bin/sh\nexec {runner}'{}' \"$@\"\n", program.display()))
-            .expect("writable");
-        let done = Command::new("chmod").arg("+x").arg(tools.join(name)).status().expect("chmod");
-        assert!(done.success());
-    }
-    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
-    let mut ran = 0;
-    for block in page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()) {
-        for line in block.lines().filter(|l| !l.trim().is_empty()) {
-            let (command, wanted) = match line.rsplit_once("# exit status ") {
-                Some((command, wanted)) => (command, wanted.trim().parse().expect("a number")),
-                None => (line, 0),
-            };
-            let out = Command::new("sh")
-                .args(["-c", command])
-                .current_dir(&folder)
-                .env("PATH", &path)
-                .env("NO_COLOR", "1")
-                .stdin(Stdio::null())
-                .output()
-                .expect("sh");
-            assert_eq!(status(&out), wanted, "{command}\n{}{}", stdout(&out), stderr(&out));
-            ran += 1;
-        }
-    }
-    assert!(ran > 15, "{ran} commands");
-    // The pictures and modules that the commands say they write.
-    for file in ["flow.svg", "flow.dot", "placement.svg", "small.spvasm", "lowered.spv", "folded.spv"] {
-        assert!(folder.join(file).is_file(), "{file}");
     }
 }

@@ -6,6 +6,7 @@
 //! and driver the test prints that it was skipped; with `COOP_REQUIRE_VULKAN=1` it fails.
 
 pub mod llama;
+pub mod pages;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

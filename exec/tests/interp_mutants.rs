@@ -30,7 +30,7 @@ fn run(words: &[u32], random: &mut Random) {
     let Ok(module) = coop_ir::binary::read_words(words) else { return };
     let config = Config {
         subgroup_size: 32,
-        placement: Placement::ALL[random.integer(0, Placement::ALL.len() as u64 - 1) as usize],
+        placement: Placement::ALL[random.integer(0, Placement::ALL.len() as i64 - 1) as usize],
         step_budget: 3000,
         local_size: Some([32, 1, 1]),
         ..Config::default()

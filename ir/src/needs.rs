@@ -4,7 +4,8 @@
 //! of numbers, types in memory and the like.
 
 use crate::decode::decode;
-use crate::grammar::{Kind, Op};
+use crate::grammar::{Kind, Op, implied_capabilities};
+use crate::hash::FxHashSet;
 use crate::module::{Inst, Module};
 use crate::spv::Capability;
 
@@ -29,4 +30,21 @@ pub fn each_need(module: &Module, inst: &Inst, emit: &mut dyn FnMut(&'static [Ca
             need(e.capabilities);
         }
     });
+}
+
+/// Returns true if some instruction needs a capability, as no other that is declared enables what it has.
+pub fn is_needed(m: &Module, capability: Capability) -> bool {
+    let others = m.capabilities().filter(|c| *c != capability);
+    let enabled: FxHashSet<Capability> = others.flat_map(|c| implied_capabilities(c).into_iter().chain([c])).collect();
+    let own: FxHashSet<Capability> = implied_capabilities(capability).into_iter().chain([capability]).collect();
+    let mut found = false;
+    for r in m.all().filter(|r| m.inst(*r).op != Op::Capability) {
+        each_need(m, m.inst(r), &mut |any| {
+            found |= any.iter().any(|c| own.contains(c)) && !any.iter().any(|c| enabled.contains(c));
+        });
+        if found {
+            return true;
+        }
+    }
+    false
 }

@@ -10,7 +10,7 @@ use crate::pipeline::PassCx;
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::grammar::implied_capabilities;
 use coop_ir::hash::FxHashSet;
-use coop_ir::needs::each_need;
+use coop_ir::needs::is_needed;
 use coop_ir::spv::Capability;
 use coop_ir::{Kind, Module, Op};
 
@@ -53,21 +53,4 @@ pub(crate) fn take_back(m: &mut Module, declared: &[Capability]) {
 /// Returns true if another capability that is declared implies one.
 fn implies(m: &Module, capability: Capability) -> bool {
     m.capabilities().any(|other| other != capability && implied_capabilities(other).contains(&capability))
-}
-
-/// Returns true if some instruction needs a capability, as no other that is declared enables what it has.
-fn is_needed(m: &Module, capability: Capability) -> bool {
-    let others = m.capabilities().filter(|c| *c != capability);
-    let enabled: FxHashSet<Capability> = others.flat_map(|c| implied_capabilities(c).into_iter().chain([c])).collect();
-    let own: FxHashSet<Capability> = implied_capabilities(capability).into_iter().chain([capability]).collect();
-    let mut found = false;
-    for r in m.all().filter(|r| m.inst(*r).op != Op::Capability) {
-        each_need(m, m.inst(r), &mut |any| {
-            found |= any.iter().any(|c| own.contains(c)) && !any.iter().any(|c| enabled.contains(c));
-        });
-        if found {
-            return true;
-        }
-    }
-    false
 }

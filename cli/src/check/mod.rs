@@ -206,9 +206,14 @@ enum CatalogueFormat {
     Md,
 }
 
+/// The declared command line.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs `coopcheck` with the arguments of the process.
 pub fn main() -> Status {
-    if let Some(status) = crate::describe::from_arguments(Cli::command) {
+    if let Some(status) = crate::describe::from_arguments(command) {
         return status;
     }
     execute(&Cli::parse())

@@ -14,8 +14,9 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use std::hash::{Hash, Hasher};
 use std::time::{Duration, Instant};
 
-/// The longest time that one alignment searches for the shortest difference; after it, any is taken.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest time for which the shortest difference of two modules is searched, in all of their parts together; after it, any
+/// difference is taken.
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// The ids of two modules that are the same, and their functions.
 pub(super) struct Matching {
@@ -25,9 +26,9 @@ pub(super) struct Matching {
     pub(super) functions: Vec<(Option<usize>, Option<usize>)>,
 }
 
-/// Returns the operations that make `b` of `a`.
-pub(super) fn operations(a: &[u64], b: &[u64]) -> Vec<DiffOp> {
-    capture_diff_slices_deadline(Algorithm::Myers, a, b, Some(Instant::now() + PATIENCE))
+/// Returns the operations that make `b` of `a`: the fewest, if they are found until then.
+pub(super) fn operations(a: &[u64], b: &[u64], until: Instant) -> Vec<DiffOp> {
+    capture_diff_slices_deadline(Algorithm::Myers, a, b, Some(until))
 }
 
 fn hash(value: impl Hash) -> u64 {
@@ -115,7 +116,7 @@ impl Pairs {
 }
 
 /// Matches the ids and the functions of two modules.
-pub(super) fn align(a: &Module, b: &Module) -> Matching {
+pub(super) fn align(a: &Module, b: &Module, until: Instant) -> Matching {
     let keys = [Keys::new(a), Keys::new(b)];
     let mut pairs = Pairs::default();
     let globals = |m: &Module, key: &dyn Fn(Id, &Inst) -> Option<u64>| -> Vec<(Id, u64)> {
@@ -150,7 +151,7 @@ pub(super) fn align(a: &Module, b: &Module) -> Matching {
     let functions = functions([a, b], &keys, &mut pairs);
     for (f, g) in &functions {
         if let (Some(f), Some(g)) = (f, g) {
-            bodies([(a, &a.functions[*f]), (b, &b.functions[*g])], &keys, numbered, &mut pairs);
+            bodies([(a, &a.functions[*f]), (b, &b.functions[*g])], &keys, numbered, &mut pairs, until);
         }
     }
     Matching { ids: pairs.of_second, functions }
@@ -171,8 +172,13 @@ fn functions(modules: [&Module; 2], keys: &[Keys; 2], pairs: &mut Pairs) -> Vec<
     let ids = modules.map(|m| -> Vec<Option<Id>> { m.functions.iter().map(|f| m.inst(f.def).result).collect() });
     let decorations = modules.map(Decorations::new);
     let entries = [0, 1].map(|side| entry_points(modules[side], &decorations[side]));
+    // Of entry points of one function the first.
+    let by_function = [0, 1].map(|side| {
+        let all = entries[side].iter().rev().map(|entry| (entry.function, entry));
+        all.collect::<FxHashMap<Id, _>>()
+    });
     let entry = |side: usize, f: usize| {
-        let entry = entries[side].iter().find(|e| Some(e.function) == ids[side][f])?;
+        let entry = by_function[side].get(&ids[side][f]?)?;
         Some(hash((&entry.name, entry.model.0)))
     };
     let name = |side: usize, f: usize| {
@@ -195,9 +201,9 @@ fn functions(modules: [&Module; 2], keys: &[Keys; 2], pairs: &mut Pairs) -> Vec<
         });
         pairs.by_key(&first, &second);
     }
-    let place = |ids: &[Option<Id>], id: &Id| ids.iter().position(|other| *other == Some(*id));
+    let place: FxHashMap<Id, usize> = ids[1].iter().enumerate().filter_map(|(g, id)| Some(((*id)?, g))).collect();
     let of_first = (0..ids[0].len()).map(|f| {
-        let partner = ids[0][f].and_then(|id| pairs.of_first.get(&id)).and_then(|id| place(&ids[1], id));
+        let partner = ids[0][f].and_then(|id| pairs.of_first.get(&id)).and_then(|id| place.get(id).copied());
         (Some(f), partner)
     });
     let mut out: Vec<(Option<usize>, Option<usize>)> = of_first.collect();
@@ -226,7 +232,7 @@ fn levels(m: &Module, function: &Function, keys: &Keys) -> Vec<Vec<u64>> {
 }
 
 /// Matches the ids of two functions.
-fn bodies(functions: [(&Module, &Function); 2], keys: &[Keys; 2], numbered: bool, pairs: &mut Pairs) {
+fn bodies(functions: [(&Module, &Function); 2], keys: &[Keys; 2], numbered: bool, pairs: &mut Pairs, until: Instant) {
     let refs = functions.map(|(_, f)| f.insts().collect::<Vec<InstRef>>());
     let result = |side: usize, at: usize| functions[side].0.inst(refs[side][at]).result;
     let levels = [0, 1].map(|side| levels(functions[side].0, functions[side].1, &keys[side]));
@@ -255,7 +261,7 @@ fn bodies(functions: [(&Module, &Function); 2], keys: &[Keys; 2], numbered: bool
     for (first, second) in by_number.into_iter().chain(by_contents).chain([(&types[0], &types[1])]) {
         let mut left = Vec::new();
         for (of_first, of_second) in gaps {
-            for op in operations(&first[of_first.clone()], &second[of_second.clone()]) {
+            for op in operations(&first[of_first.clone()], &second[of_second.clone()], until) {
                 let (_, old, new) = op.as_tag_tuple();
                 let old = old.start + of_first.start..old.end + of_first.start;
                 let new = new.start + of_second.start..new.end + of_second.start;

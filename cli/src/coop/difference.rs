@@ -1,11 +1,12 @@
 //! The difference of two modules: lines of text that one has and the other has not.
 
-use super::align::{Matching, align, operations};
+use super::align::{Matching, PATIENCE, align, operations};
 use coop_ir::hash::FxHashMap;
 use coop_ir::text::{Names, inst_text};
 use coop_ir::{Id, InstRef, Module, Operand, binary};
 use similar::DiffOp;
 use std::fmt::Write;
+use std::time::Instant;
 
 /// A line of one module or both.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,11 +45,12 @@ pub struct Difference {
 
 /// Returns the difference of two modules. It is empty if one is the other with other numbers of ids.
 pub fn difference(a: &Module, b: &Module) -> Difference {
-    let matching = align(a, b);
+    let until = Instant::now() + PATIENCE;
+    let matching = align(a, b, until);
     let b = renumbered(a, b, &matching);
     let names = Display::new(a, &b);
     let mut regions = vec![header(a, &b)];
-    regions.push(region("globals".to_owned(), [(a, &a.globals[..]), (&b, &b.globals[..])], &names));
+    regions.push(region("globals".to_owned(), [(a, &a.globals[..]), (&b, &b.globals[..])], &names, until));
     let order: Vec<usize> = matching.functions.iter().filter_map(|(_, g)| *g).collect();
     let moved = order.windows(2).any(|pair| pair[0] > pair[1]);
     for (f, g) in &matching.functions {
@@ -57,9 +59,9 @@ pub fn difference(a: &Module, b: &Module) -> Difference {
         let of = |m: &Module, at: Option<usize>| at.and_then(|at| m.inst(m.functions[at].def).result);
         let id = of(a, *f).or_else(|| of(&b, *g));
         let name = id.map_or_else(|| "function".to_owned(), |id| format!("function {}", names.name(id)));
-        regions.push(region(name, [(a, &first), (&b, &second)], &names));
+        regions.push(region(name, [(a, &first), (&b, &second)], &names, until));
     }
-    regions.push(region("end".to_owned(), [(a, &a.trailing[..]), (&b, &b.trailing[..])], &names));
+    regions.push(region("end".to_owned(), [(a, &a.trailing[..]), (&b, &b.trailing[..])], &names, until));
     if moved {
         let list = |m: &Module, line: fn(String) -> Line| -> Vec<Line> {
             let ids = m.functions.iter().filter_map(|f| m.inst(f.def).result);
@@ -186,7 +188,7 @@ fn header(a: &Module, b: &Module) -> Region {
     Region { name: "header".to_owned(), lines: out }
 }
 
-fn region(name: String, sides: [(&Module, &[InstRef]); 2], names: &Display) -> Region {
+fn region(name: String, sides: [(&Module, &[InstRef]); 2], names: &Display, until: Instant) -> Region {
     let mut numbers: FxHashMap<Vec<u32>, u64> = FxHashMap::default();
     let keys = sides.map(|(m, refs)| -> Vec<u64> {
         let mut number = |r: &InstRef| {
@@ -201,7 +203,7 @@ fn region(name: String, sides: [(&Module, &[InstRef]); 2], names: &Display) -> R
     });
     let text = |side: usize, at: usize| names.text(sides[side].0, sides[side].1[at]);
     let mut lines = Vec::new();
-    for op in operations(&keys[0], &keys[1]) {
+    for op in operations(&keys[0], &keys[1], until) {
         let (_, old, new) = op.as_tag_tuple();
         if matches!(op, DiffOp::Equal { .. }) {
             lines.extend(old.map(|at| Line::Both(text(0, at))));
@@ -216,9 +218,12 @@ fn region(name: String, sides: [(&Module, &[InstRef]); 2], names: &Display) -> R
 /// Returns the lines to print, and `None` where some are left out.
 fn shown(lines: &[Line], context: usize) -> Vec<Option<&Line>> {
     let mut visible = vec![false; lines.len()];
+    // All in front of it is decided.
+    let mut decided = 0;
     for at in (0..lines.len()).filter(|at| !matches!(lines[*at], Line::Both(_))) {
         let end = at.saturating_add(context).saturating_add(1).min(lines.len());
-        visible[at.saturating_sub(context)..end].fill(true);
+        visible[at.saturating_sub(context).max(decided).min(end)..end].fill(true);
+        decided = end;
     }
     let mut out = Vec::new();
     for (line, visible) in lines.iter().zip(visible) {

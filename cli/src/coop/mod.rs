@@ -65,6 +65,11 @@ enum Command {
     Reduce(reduce::Reduce),
 }
 
+/// The declared command line.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Runs `coop` with the arguments of the process, or the tool that the program is called as.
 pub fn main() -> Status {
     let called = std::env::args_os().next().unwrap_or_default();
@@ -74,7 +79,7 @@ pub fn main() -> Status {
         Some("cooprun") => return cooprun::main(),
         _ => {}
     }
-    if let Some(status) = crate::describe::from_arguments(Cli::command) {
+    if let Some(status) = crate::describe::from_arguments(command) {
         return status;
     }
     let result = match Cli::parse().command {

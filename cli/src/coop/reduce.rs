@@ -22,7 +22,7 @@ const FILE: &str = "{}";
 #[command(after_long_help = "\
 The command is run for each candidate, with {} replaced by its file. A candidate is taken if the command ends as it should: with the \
 wanted status, or by a crash (--crash), and with the wanted text in its output. Every candidate is well formed and breaks no rule of level \
-error that the module does not break itself.
+error that the module does not break itself. Where spirv-val is there and accepts the module, it accepts each candidate too.
 
 Examples:
   coop reduce bad.spv -o small.spv --status 1 --text muladd-k-mismatch -- coopcheck {}
@@ -55,6 +55,9 @@ pub(super) struct Reduce {
     /// The limit of memory of one run in MiB
     #[arg(long, value_name = "MIB", default_value_t = 8192, value_parser = whole::<u64>(1, 1 << 30))]
     memory: u64,
+    /// Don't ask spirv-val about candidates: capabilities and extensions then stay, unless the grammar shows that nothing needs them
+    #[arg(long)]
+    no_spirv_val: bool,
     /// Say nothing while it runs
     #[arg(short, long)]
     quiet: bool,
@@ -86,7 +89,7 @@ impl Run<'_> {
         let mut command = Command::new(&program);
         command.args(words).stdin(Stdio::null());
         let finished = process::finish_all(&mut command, limits, &|| self.is_over())
-            .map_err(|e| FileError { name: program.to_string_lossy().into_owned(), message: e.to_string() })?;
+            .map_err(|e| FileError { name: program.to_string_lossy().into_owned(), message: not_started(&e) })?;
         Ok(finished.map(|finished| {
             let ended = match finished.end {
                 End::Status(status) => !self.options.crash && status == self.options.status,
@@ -104,6 +107,55 @@ impl Run<'_> {
             Some(extension) if extension == "spvasm" => io::write_text(&self.output, module),
             _ => io::write_bytes(&self.output, &binary::write(module)),
         }
+    }
+}
+
+/// Why a program can't be started.
+fn not_started(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such program, or not in PATH".to_owned(),
+        _ => format!("can't be started: {error}"),
+    }
+}
+
+/// spirv-val, in an environment in which it accepts the module.
+struct SpirvVal {
+    environment: &'static str,
+    candidate: PathBuf,
+}
+
+impl SpirvVal {
+    /// The environments that are tried, the strictest first.
+    const ENVIRONMENTS: [&str; 10] = [
+        "vulkan1.0",
+        "vulkan1.1",
+        "vulkan1.2",
+        "vulkan1.3",
+        "vulkan1.4",
+        "opencl2.2",
+        "spv1.3",
+        "spv1.4",
+        "spv1.5",
+        "spv1.6",
+    ];
+    /// Its time and memory are those of a program that hangs or takes all: what it is asked about is small.
+    const LIMITS: Limits = Limits { time: Duration::from_secs(60), memory: 4096 };
+
+    /// Returns `None` where it is not there, or accepts the module in no environment.
+    fn of(module: &Module, folder: &Path) -> Option<SpirvVal> {
+        let all =
+            SpirvVal::ENVIRONMENTS.map(|environment| SpirvVal { environment, candidate: folder.join("judged.spv") });
+        all.into_iter().find(|val| val.accepts(module))
+    }
+
+    fn accepts(&self, module: &Module) -> bool {
+        if io::write_bytes(&self.candidate, &binary::write(module)).is_err() {
+            return false;
+        }
+        let mut command = Command::new("spirv-val");
+        command.args(["--target-env", self.environment]).arg(&self.candidate).stdin(Stdio::null());
+        let finished = process::finish_all(&mut command, SpirvVal::LIMITS, &progress::interrupted);
+        matches!(finished, Ok(Some(finished)) if finished.end == End::Status(0))
     }
 }
 
@@ -159,11 +211,15 @@ impl Reduce {
             return Err(FileError { name: name.to_owned(), message });
         }
         run.keep(module)?;
+        let folder = run.candidate.parent().unwrap_or(Path::new("."));
+        let val = if self.no_spirv_val { None } else { SpirvVal::of(module, folder) };
         let all = size(module);
         let progress = Progress::new(u64::from(self.tries), "{pos} of at most {len} runs, {msg}", !self.quiet);
         progress.say(format!("{all} instructions"));
         let mut failure = None;
-        let reduced = reduce::reduce(module, self.tries.saturating_sub(1), &mut |candidate: &Module| -> Answer {
+        let mut accepted = |candidate: &Module| val.as_ref().is_none_or(|val| val.accepts(candidate));
+        let judge: Option<&mut reduce::Judge<'_>> = if val.is_some() { Some(&mut accepted) } else { None };
+        let mut test = |candidate: &Module| -> Answer {
             progress.step();
             let shown = run.shows(candidate).and_then(|shown| match shown {
                 Some((true, _)) => run.keep(candidate).map(|()| Some(true)),
@@ -183,7 +239,8 @@ impl Reduce {
                     ControlFlow::Break(())
                 }
             }
-        });
+        };
+        let reduced = reduce::reduce_valid(module, self.tries.saturating_sub(1), judge, &mut test);
         drop(progress);
         if let Some(error) = failure {
             return Err(error);
@@ -191,7 +248,10 @@ impl Reduce {
         if !self.quiet {
             let (left, output) = (size(&reduced.module), run.output.display());
             let runs = reduced.tries.saturating_add(1);
-            io::error(&format!("{output}: {left} of {all} instructions, after {runs} runs of the command"));
+            let valid = val.as_ref().map_or_else(String::new, |val| {
+                format!("; valid by spirv-val for {}, as the module is", val.environment)
+            });
+            io::error(&format!("{output}: {left} of {all} instructions, after {runs} runs of the command{valid}"));
             if reduced.end != reduce::End::Smallest {
                 io::error(&format!("it may become smaller; to go on: {}", self.again(&run.output)));
             }
@@ -223,6 +283,9 @@ impl Reduce {
             words.extend(["--status".to_owned(), self.status.to_string()]);
         }
         words.extend(self.text.iter().flat_map(|text| ["--text".to_owned(), text.clone()]));
+        if self.no_spirv_val {
+            words.push("--no-spirv-val".to_owned());
+        }
         for (name, value, usual) in [
             ("--tries", u64::from(self.tries), 10_000),
             ("--seconds", self.seconds, 3600),

@@ -130,6 +130,8 @@ pub(crate) struct Arena {
     own: u32,
     /// Bytes of the device.
     limit: u32,
+    /// True if that is less than the device has.
+    lean: bool,
     device: Option<String>,
     /// True if the module has the Vulkan memory model.
     model: bool,
@@ -150,6 +152,7 @@ impl Arena {
             subgroups: subgroups.unwrap_or(0),
             own: own_bytes(m, constants),
             limit: profile.map_or(PORTABLE, |p| p.limits.max_compute_shared_memory_size),
+            lean: false,
             device: profile.map(|p| p.name.clone()),
             kernel: is_kernel(m),
             model: m.has_capability(Capability::VulkanMemoryModel),
@@ -168,6 +171,24 @@ impl Arena {
     /// The bytes that resident regions can still have of a zone.
     pub(crate) fn room_for_residents(&self, zone: Zone) -> u32 {
         self.room_beside(zone, self.usage(zone).quads())
+    }
+
+    /// Takes no more than this many bytes, though the device has more, and of these at most half for what goes in batches.
+    pub(crate) fn limit_to(&mut self, bytes: u32) {
+        self.limit = self.limit.min(bytes);
+        self.lean = true;
+    }
+
+    /// The bytes that a batch may have of a zone: more batches take more time, and less memory.
+    pub(crate) fn room_for_batch(&self, zone: Zone) -> u32 {
+        let room = self.room(zone);
+        if self.lean { room.min(self.limit / 2) } else { room }
+    }
+
+    /// Twice the bytes that a subgroup may have for what it fetches ahead: the rest is for what has to be staged.
+    pub(crate) fn room_for_ahead(&self) -> u32 {
+        let room = self.room(Zone::Subgroup);
+        if self.lean { room + room / 2 } else { room }
     }
 
     fn room_beside(&self, zone: Zone, used: u32) -> u32 {

@@ -9,7 +9,7 @@ use super::Tiles;
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::Key;
-use crate::matrix::arena::{QUAD, Zone, words_of};
+use crate::matrix::arena::{QUAD, words_of};
 use crate::tensor::{Access, Share, Visit};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::{Id, Op, Operand};
@@ -66,7 +66,7 @@ impl Tiles<'_, '_> {
         let layout = Layout::new(mat.elem, extents, (mat.tile_rows, mat.tile_cols), access.runs_down, 1);
         let (units, size) = (layout.units(), self.analysis.size);
         let quads = !access.is_volatile() && !access.clips && !access.decodes() && layout.unit_words() == 4;
-        let fits = layout.quads().saturating_mul(2 * QUAD) <= self.arena.room(Zone::Subgroup);
+        let fits = layout.quads().saturating_mul(2 * QUAD) <= self.arena.room_for_ahead();
         let all = mat.covered() == (mat.shape.rows, mat.shape.cols);
         let equal = units.is_multiple_of(size) && units / size <= MOST;
         (quads && fits && all && equal).then(|| Fetch {

@@ -28,7 +28,7 @@ use super::staging::{Layout, StagingBuffer};
 use super::{Tiles, entries, tile_type};
 use crate::inline::splice;
 use crate::kernel;
-use crate::matrix::arena::{Elem, QUAD, Zone};
+use crate::matrix::arena::{Arena, Elem, QUAD, Zone};
 use crate::matrix::placement::Use;
 use crate::matrix::row_uniform::{Combine, combine};
 use crate::{Options, Refusal};
@@ -61,7 +61,11 @@ const LENGTH: u32 = 8;
 /// The most subgroups that tell each other what they found.
 const MOST_SUBGROUPS: u32 = 64;
 
-/// What is asked of the device.
+/// The shared memory with which two workgroups run on a multiprocessor of an H200 at a time: NVIDIA's driver divides 48 KB among
+/// them and adds 1 KB to each (docs/performance.md).
+const LEAN: u32 = 49_152 / 2 - 1024;
+
+/// A question to the device.
 #[derive(Clone, Copy, Debug)]
 enum Check {
     /// Element `i` of a left factor's tile is at the position of element `i` of an accumulator's, for all `i`.
@@ -95,7 +99,23 @@ pub(super) struct Versions {
     words: Option<StagingBuffer>,
 }
 
-/// What decides about versions, beside the instructions.
+impl Versions {
+    /// Takes less shared memory for the versions than the device has.
+    pub(super) fn keep_lean(&self, arena: &mut Arena) {
+        if !self.entries.is_empty() {
+            arena.limit_to(LEAN);
+        }
+    }
+}
+
+/// Returns true if entry points may get versions, as far as the device and the opcodes of the module tell.
+pub(super) fn may_split(m: &Module, options: &Options<'_>) -> bool {
+    let driver = options.profile.is_some_and(|p| DRIVERS.contains(&p.driver.as_str()));
+    let moves = |r: InstRef| matches!(m.inst(r).op, Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixReduceNV);
+    driver && m.functions.iter().flat_map(|f| f.insts()).any(moves)
+}
+
+/// The device, the types and the workgroup, which decide about versions beside the instructions.
 pub(super) struct Setting<'a> {
     pub(super) options: &'a Options<'a>,
     pub(super) mats: &'a FxHashMap<Id, Mat>,
@@ -156,7 +176,7 @@ impl Setting<'_> {
 pub(super) fn split(m: &mut Module, setting: &Setting<'_>) -> Versions {
     let mut versions = Versions::default();
     let known = setting.subgroups.is_some_and(|n| (1..=MOST_SUBGROUPS).contains(&n));
-    if kernel::is_kernel(m) || !known {
+    if kernel::is_kernel(m) || !known || !may_split(m, setting.options) {
         return versions;
     }
     let functions: FxHashSet<Id> = entries(m).collect();

@@ -50,7 +50,7 @@ use crate::matrix::{dead_matrices, observed_replication};
 use crate::pipeline::PassCx;
 use crate::tensor::{Access, Tensors};
 use crate::workgroup::Workgroup;
-use crate::{LoweredMatrix, Refusal};
+use crate::{Cause, LoweredMatrix, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -155,6 +155,21 @@ struct Tiles<'a, 'cx> {
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    if !known_positions::may_split(m, cx.options) {
+        return lower(m, cx, false);
+    }
+    let before = (m.clone(), cx.report.clone());
+    match lower(m, cx, true) {
+        Err(refusal) if refusal.cause == Cause::OutOfSharedMemory => {
+            (*m, *cx.report) = before;
+            lower(m, cx, false)
+        }
+        done => done,
+    }
+}
+
+/// With `lean`, a module with versions takes little shared memory, so that several of its workgroups run on a multiprocessor.
+fn lower(m: &mut Module, cx: &mut PassCx<'_>, lean: bool) -> Result<(), Refusal> {
     if let Some(r) = m.globals_with(Op::TypeCooperativeMatrixNV).next() {
         let why = "matrices of SPV_NV_cooperative_matrix are not lowered yet";
         return Err(Refusal::new("refused-dialect", Some(r), why, "use SPV_KHR_cooperative_matrix"));
@@ -213,8 +228,12 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         uses: fused_loads::uses(m),
         selected: selected(m),
     };
+    let mut arena = Arena::new(m, &analysis.constants, Some(profile), parts);
+    if lean {
+        versions.keep_lean(&mut arena);
+    }
     let mut tiles = Tiles {
-        arena: Arena::new(m, &analysis.constants, Some(profile), parts),
+        arena,
         builtins: Builtins::new(m),
         cx,
         analysis,

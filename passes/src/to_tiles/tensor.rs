@@ -98,7 +98,7 @@ impl Tiles<'_, '_> {
             Layout::new(mat.elem, extents, (mat.tile_rows, mat.tile_cols), down, 0)
         };
         let bytes = |layout: &Layout| layout.quads().saturating_mul(QUAD * images);
-        let room = self.arena.room(zone);
+        let room = self.arena.room_for_batch(zone);
         let halves = |n: u32| (1..=n).rev().filter(move |d| n.is_multiple_of(*d));
         // As many tiles as possible along the lines first.
         let choices: Vec<(u32, u32)> = if down {

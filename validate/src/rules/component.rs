@@ -327,7 +327,7 @@ fn interface(cx: &Cx, at: InstRef, out: &mut Sink) {
     let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { return };
     let Some(small) = small_float(cx, pointee, 0) else { return };
     out.report(&INTERFACE, at, || {
-        Draft::new(format!("inputs and outputs have no {small}"))
+        Draft::new(format!("inputs and outputs can't have components of {small}"))
             .label(at, Part::Whole, "an input or output")
             .label_opt(cx.def(pointee), Part::Whole, format!("is or has {small}"))
             .help("pass its bits as an integer")

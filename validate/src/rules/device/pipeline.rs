@@ -280,7 +280,7 @@ fn subgroups(on: &On, at: InstRef, x: u64, total: u64, out: &mut Sink) {
     } else if !(total / size).is_power_of_two() {
         out.report(&LOCAL_SIZE, at, || {
             label(why(format!(
-                "{} subgroups of {size} with a matrix of scope Workgroup: must be a power of two",
+                "a matrix of scope Workgroup needs a power of two of subgroups; here are {} of {size}",
                 total / size
             )))
         });
