@@ -34,7 +34,7 @@ fn lowered(module: &Module, case: &Case, target: Target) -> Result<Lowered, coop
 }
 
 fn options() -> Options {
-    Options { arithmetic: Arithmetic::Reals, seed: 1, fixed: Vec::new() }
+    Options { arithmetic: Arithmetic::Reals, seed: 1, fixed: Vec::new(), explain: true }
 }
 
 fn proved(module: &Module, case: &Case, lowered: &Module) -> Proof {
@@ -158,4 +158,128 @@ fn cooplower_writes_only_what_it_proves() {
     assert!(status == 3 && !path.exists() && err.contains("nothing is written"), "{status} {err}");
     let (status, _, err) = lower(SIMPLE, "no-such-case.toml", &path);
     assert!(status == 2 && !path.exists() && err.starts_with("error: --prove"), "{status} {err}");
+}
+
+/// A module that was lowered wrongly once (`testdata/mended`).
+struct Mended {
+    name: &'static str,
+    profile: Option<&'static str>,
+    target: Target,
+    size: u32,
+    /// The subgroup size that the lowered module runs with, if it is another one.
+    lowered_size: Option<u32>,
+    /// A part of the refutation.
+    refuted: &'static str,
+    /// The rule by which it is refused today, if it is not lowered rightly.
+    today: Option<&'static str>,
+}
+
+const MENDED: &[Mended] = &[
+    Mended {
+        name: "unaligned-load",
+        profile: Some("mesa-lavapipe"),
+        target: Target::Khr,
+        size: 8,
+        lowered_size: None,
+        refuted: "the first is b[8]",
+        today: None,
+    },
+    Mended {
+        name: "unaligned-store",
+        profile: Some("nvidia-h100"),
+        target: Target::Khr,
+        size: 32,
+        lowered_size: None,
+        refuted: "writes byte 16 of b",
+        today: None,
+    },
+    Mended {
+        name: "array-stride",
+        profile: Some("mesa-lavapipe"),
+        target: Target::Scalar,
+        size: 8,
+        lowered_size: None,
+        refuted: "the first is out[1]",
+        today: None,
+    },
+    Mended {
+        name: "array-stride-khr",
+        profile: Some("mesa-lavapipe"),
+        target: Target::Khr,
+        size: 8,
+        lowered_size: None,
+        refuted: "the first is out[8]",
+        today: None,
+    },
+    Mended {
+        name: "array-stride-vectors",
+        profile: Some("mesa-lavapipe"),
+        target: Target::Scalar,
+        size: 8,
+        lowered_size: None,
+        refuted: "the first is out[2]",
+        today: None,
+    },
+    Mended {
+        name: "saturated-conversion",
+        profile: None,
+        target: Target::Scalar,
+        size: 32,
+        lowered_size: None,
+        refuted: "300 is converted to u8",
+        today: None,
+    },
+    Mended {
+        name: "group-sum",
+        profile: None,
+        target: Target::Scalar,
+        size: 32,
+        lowered_size: Some(8),
+        refuted: "the first is B[0]",
+        today: Some("refused-lanes"),
+    },
+];
+
+/// What was lowered wrongly is refuted, with the element, and what is made of it today is proved.
+#[test]
+fn mended_defects_are_refuted() {
+    let folder = testing::repository().join("testdata/mended");
+    let mut failures = Vec::new();
+    for Mended { name, profile, target, size, lowered_size, refuted, today } in MENDED {
+        let read = |file: String| {
+            let text = std::fs::read_to_string(folder.join(&file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+            coop_ir::text::parse(&text).unwrap_or_else(|error| panic!("{file}: {error}"))
+        };
+        let (module, broken) = (read(format!("{name}.spvasm")), read(format!("{name}.lowered.spvasm")));
+        let mut case = Case::load(&folder.join(format!("{name}.toml"))).expect("a case");
+        case.subgroup_size = Some(*size);
+        let mut asked = case.clone();
+        asked.subgroup_size = lowered_size.or(case.subgroup_size);
+        let profile = profile.map(|name| Profile::builtin(name).expect("built in"));
+        let target_options = coop_passes::Options {
+            spec_defaults: true,
+            profile: profile.as_ref(),
+            subgroup_size: Some(*size),
+            lanes: if lowered_size.is_some() { coop_passes::Lanes::LocalIndex } else { coop_passes::Lanes::Subgroup },
+            ..coop_passes::Options::new(*target)
+        };
+        let asking = options();
+        let mut prover = Prover::new(interpreter(), &module, &case, &asking).expect("the case fits");
+        let proof = prover.prove(&broken, &asked).expect("both run");
+        match &proof.verdict {
+            Verdict::Refuted(why) if why.contains(refuted) => {}
+            _ => failures.push(format!("{name}: {proof}")),
+        }
+        match (lower(&module, &target_options), today) {
+            (Ok(lowered), None) => {
+                let proof = prover.prove(&lowered.module, &asked).expect("both run");
+                if !proof.is_proved() {
+                    failures.push(format!("{name} today: {proof}"));
+                }
+            }
+            (Err(coop_passes::Error::Refused(refusal)), Some(rule)) if refusal.rule == *rule => {}
+            (outcome, _) => failures.push(format!("{name} today: {:?}", outcome.map(|_| "lowered"))),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

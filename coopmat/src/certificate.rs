@@ -171,7 +171,7 @@ impl Prepared {
         let config = Config { subgroup_size: size, time_limit: options.most_time, ..Config::default() };
         let words = binary::read_words(&lowered.words).map_err(|error| Uncertified::Failed(error.to_string()))?;
         let arithmetic = options.mode.arithmetic();
-        let asking = Options { arithmetic, seed: options.seed, fixed: options.fixed.clone() };
+        let asking = Options { arithmetic, seed: options.seed, fixed: options.fixed.clone(), explain: true };
         let proof = prove(&Interpreted { config }, (&self.module, &case), (&words, &asked), &asking).map_err(failed)?;
         match &proof.verdict {
             Verdict::Proved => Ok(self.certificate(pipeline, lowered, options, (&case, proof))),

@@ -20,7 +20,8 @@ use crate::case::{Buffer, BufferKind, Case};
 use crate::error::Error;
 use crate::executor::Outcome;
 use crate::interp::{
-    Agreement, Arithmetic, Blocks, Config, Elements, Fingerprints, Interpreted, Mismatch, Report, Symbolic,
+    Agreement, Arithmetic, Blocks, Config, Elements, ExpressionDifference, Fingerprints, Interpreted, Mismatch, Report,
+    Symbolic,
 };
 use crate::number;
 use crate::tolerance::Tolerance;
@@ -46,6 +47,8 @@ pub struct Options {
     pub seed: u64,
     /// Buffers whose contents are those of the case, by name.
     pub fixed: Vec<String>,
+    /// True to find out the expressions of the first element that differs: both modules run once more.
+    pub explain: bool,
 }
 
 /// The outcome of an attempt at a proof.
@@ -154,6 +157,12 @@ pub struct Proof {
     pub differing: u64,
     /// The places of the first of them.
     pub mismatches: Vec<Mismatch>,
+    /// The one of them that says most.
+    first: Option<Mismatch>,
+    /// True if integers from data are computed with.
+    integers: bool,
+    /// The expressions of the first of them, if they were asked for.
+    pub difference: Option<ExpressionDifference>,
     /// The binary logarithm of the probability that different expressions were taken for equal.
     pub log2_error: f64,
     /// The number of times that both modules ran.
@@ -196,6 +205,9 @@ impl fmt::Display for Proof {
             }
             Verdict::Refuted(why) => write!(f, "refuted: {why}")?,
             Verdict::NotProvable(why) => write!(f, "not provable: {why}")?,
+        }
+        if let Some(difference) = &self.difference {
+            write!(f, "\n{difference}")?;
         }
         for (name, blocks) in ["original", "lowered module"].into_iter().zip(&self.blocks) {
             if blocks.all() > 0 {
@@ -243,8 +255,10 @@ pub struct Prover<'a> {
     case: &'a Case,
     options: &'a Options,
     data: Vec<bool>,
-    /// The runs of the original: one for each round, or why there is none.
-    rounds: Vec<Result<Fingerprints, Verdict>>,
+    /// True while integers count modulo powers of two.
+    modular: bool,
+    /// The runs of the original, with integers in the field and modulo powers of two: one for each round, or why there is none.
+    rounds: [Vec<Result<Fingerprints, Verdict>>; 2],
 }
 
 impl<'a> Prover<'a> {
@@ -261,12 +275,28 @@ impl<'a> Prover<'a> {
         let is_data =
             |b: &Buffer| b.kind == BufferKind::Storage && !b.fill.has_addresses() && !options.fixed.contains(&b.name);
         let data = case.buffer.iter().map(is_data).collect();
-        Ok(Prover { interpreted, module, case, options, data, rounds: Vec::new() })
+        Ok(Prover { interpreted, module, case, options, data, modular: false, rounds: Default::default() })
     }
 
     /// Proves that a module stores what the original stores; its case is that of the original, but for what its pipeline
     /// is asked for.
     pub fn prove(&mut self, lowered: &Module, case: &Case) -> Result<Proof, Error> {
+        self.modular = false;
+        let mut proof = self.attempt(lowered, case)?;
+        let law = |open: &Open| matches!(open.cause, Cause::UnknownLaw | Cause::NewDecision);
+        if proof.integers && matches!(&proof.verdict, Verdict::NotProvable(open) if law(open)) {
+            // The field does not know that integers wrap.
+            self.modular = true;
+            proof = self.attempt(lowered, case)?;
+        }
+        if let Some(first) = proof.first.filter(|_| self.options.explain) {
+            proof.difference = Some(self.difference((lowered, case), first)?);
+        }
+        Ok(proof)
+    }
+
+    /// Attempts a proof with integers in the field, or modulo powers of two.
+    fn attempt(&mut self, lowered: &Module, case: &Case) -> Result<Proof, Error> {
         let named = self.case.buffer.iter().zip(&self.data).filter(|(_, data)| **data);
         let mut proof = Proof {
             verdict: Verdict::Proved,
@@ -275,6 +305,9 @@ impl<'a> Prover<'a> {
             stored: 0,
             differing: 0,
             mismatches: Vec::new(),
+            first: None,
+            integers: false,
+            difference: None,
             log2_error: 0.0,
             rounds: 0,
             decisions: 0,
@@ -300,6 +333,27 @@ impl<'a> Prover<'a> {
         Ok(proof)
     }
 
+    fn symbolic(&self, round: u32, expressions: bool) -> Symbolic {
+        let seed = self.options.seed.wrapping_add(u64::from(round) << 32);
+        Symbolic {
+            arithmetic: self.options.arithmetic,
+            seed,
+            data: self.data.clone(),
+            modular: self.modular,
+            expressions,
+        }
+    }
+
+    /// Runs both modules once more, and returns the expressions of an element.
+    fn difference(&self, (lowered, case): (&Module, &Case), of: Mismatch) -> Result<ExpressionDifference, Error> {
+        let symbolic = self.symbolic(0, true);
+        let (_, mut a) = self.interpreted.run_symbolic(self.module, self.case, &symbolic)?;
+        let (_, mut b) = self.interpreted.run_symbolic(lowered, case, &symbolic)?;
+        let buffers: Vec<Elements> = self.case.buffer.iter().map(elements).collect();
+        let name = |buffer: usize, element: usize| place(self.case, buffer, element);
+        Ok(Fingerprints::difference(&mut a, &mut b, &buffers, of, &name))
+    }
+
     /// Runs a module symbolically, in one round of a proof.
     fn run(
         &self,
@@ -308,8 +362,7 @@ impl<'a> Prover<'a> {
         module: &Module,
         case: &Case,
     ) -> Result<Result<Fingerprints, Verdict>, Error> {
-        let seed = self.options.seed.wrapping_add(u64::from(round) << 32);
-        let symbolic = Symbolic { arithmetic: self.options.arithmetic, seed, data: self.data.clone() };
+        let symbolic = self.symbolic(round, false);
         Ok(match self.interpreted.run_symbolic(module, case, &symbolic) {
             Ok((report, fingerprints)) => match complaint(name, is_original, &report, &fingerprints) {
                 Some(verdict) => Err(verdict),
@@ -325,12 +378,13 @@ impl<'a> Prover<'a> {
     /// Runs both modules once and compares them.
     fn round(&mut self, lowered: &Module, case: &Case, proof: &mut Proof) -> Result<Result<(), Verdict>, Error> {
         let round = proof.rounds;
-        if self.rounds.len() <= round as usize {
+        let kind = usize::from(self.modular);
+        if self.rounds[kind].len() <= round as usize {
             let original = self.run(("original", true), round, self.module, self.case)?;
-            self.rounds.push(original);
+            self.rounds[kind].push(original);
         }
         let b = self.run(("lowered module", false), round, lowered, case)?;
-        let a = match &mut self.rounds[round as usize] {
+        let a = match &mut self.rounds[kind][round as usize] {
             Ok(a) => a,
             Err(verdict) => return Ok(Err(verdict.clone())),
         };
@@ -347,6 +401,8 @@ impl<'a> Prover<'a> {
         proof.decisions = agreement.decisions;
         proof.differing = agreement.differing;
         proof.mismatches.clone_from(&agreement.mismatches);
+        proof.first = agreement.first();
+        proof.integers |= agreement.integers;
         proof.log2_error += agreement.log2_error().min(0.0);
         let verdict = judged(&self.interpreted, (self.module, self.case), (lowered, case), &agreement, a, &mut b)?;
         Ok(verdict.map_or(Ok(()), Err))
@@ -361,6 +417,15 @@ fn elements(buffer: &Buffer) -> Elements {
         _ => 1,
     };
     Elements { size: number::size_of(buffer.element), group }
+}
+
+/// Returns the name of an element of a buffer.
+fn place(case: &Case, buffer: usize, element: usize) -> String {
+    let of = &case.buffer[buffer];
+    match of.row_stride.filter(|stride| *stride > 0) {
+        Some(stride) => format!("{}[{}, {}]", of.name, element as u64 / stride, element as u64 % stride),
+        None => format!("{}[{element}]", of.name),
+    }
 }
 
 /// Returns the verdict if a run by itself makes a proof impossible.
@@ -386,18 +451,12 @@ fn judged(
     b: &mut Fingerprints,
 ) -> Result<Option<Verdict>, Error> {
     let case = original.1;
-    let place = |buffer: usize, element: usize| {
-        let of = &case.buffer[buffer];
-        match of.row_stride.filter(|stride| *stride > 0) {
-            Some(stride) => format!("{}[{}, {}]", of.name, element as u64 / stride, element as u64 % stride),
-            None => format!("{}[{element}]", of.name),
-        }
-    };
-    if let Some(first) = agreement.mismatches.iter().find(|m| m.certain).or(agreement.mismatches.first()) {
+    let place = |buffer: usize, element: usize| place(case, buffer, element);
+    if let Some(first) = agreement.first() {
         let (n, at) = (thousands(agreement.differing), place(first.buffer, first.element));
         let all = thousands(agreement.stored);
         let buffers: Vec<Elements> = case.buffer.iter().map(elements).collect();
-        let how = Fingerprints::explain(a, b, &buffers, *first, &place);
+        let how = Fingerprints::explain(a, b, &buffers, first, &place);
         let how = how.map(|how| format!(": {how}")).unwrap_or_default();
         let what = format!("{n} of {all} stored elements differ, the first is {at}{how}");
         if first.certain {
@@ -410,7 +469,7 @@ fn judged(
         return Ok(Some(match values {
             Some(values) => Verdict::Refuted(format!("{what}; {values}")),
             None => {
-                let kinds = Fingerprints::kinds(a, b, &buffers, *first);
+                let kinds = Fingerprints::kinds(a, b, &buffers, first);
                 let law = "the values agree on the case's data, and the expressions may be equal by a law that is not known here";
                 Verdict::lost(Cause::UnknownLaw, Some(&kinds), format!("{what}; {law}"))
             }

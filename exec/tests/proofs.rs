@@ -61,6 +61,8 @@ const HEAD: &str = "
     %n28 = OpConstant %uint 28
     %n240 = OpConstant %uint 240
     %n65535 = OpConstant %uint 65535
+    %most = OpConstant %uint 2147483647
+    %top = OpConstant %uint 2147483648
     %minus1 = OpConstant %uint 4294967295
     %zero = OpConstant %float 0
     %one = OpConstant %float 1
@@ -147,7 +149,7 @@ fn module(body: &str) -> Module {
 /// Returns the proof that two bodies store the same.
 fn proof(arithmetic: Arithmetic, one: &str, other: &str) -> Proof {
     let case = Case::parse(CASE, Path::new("")).expect("the case parses");
-    let options = Options { arithmetic, seed: 1, fixed: Vec::new() };
+    let options = Options { arithmetic, seed: 1, fixed: Vec::new(), explain: true };
     let sides = [one, other].map(module);
     let result = prove(&Interpreted::default(), (&sides[0], &case), (&sides[1], &case), &options);
     result.unwrap_or_else(|error| panic!("{error}\n{one}\n{other}"))
@@ -364,19 +366,111 @@ fn laws_that_are_not_known_prove_nothing() {
         &float("%x = OpExtInst %float %glsl Exp %a\n%y = OpExtInst %float %glsl Exp %b\n%r = OpFMul %float %x %y"),
         "a law that is not known here",
     );
-    // The low bits of a sum are the sum of the low bits.
+    // A product of two halves in a wider type is not looked into.
     is_open(
         REALS,
-        &integer("%s = OpIAdd %uint %i %j\n%n = OpUConvert %byte %s\n%r = OpUConvert %uint %n"),
-        &integer(
-            "%x = OpUConvert %byte %i\n%y = OpUConvert %byte %j\n%n = OpIAdd %byte %x %y\n%r = OpUConvert %uint %n",
-        ),
+        &integer("%s = OpIAdd %uint %i %i\n%r = OpCopyObject %uint %s"),
+        &integer("%r = OpShiftLeftLogical %uint %i %n1"),
         "a law that is not known here",
     );
     let undefined = "%u = OpUndef %float\n%r = OpFAdd %float %a %u";
     is_open(REALS, &float(undefined), &float(undefined), "undefined behaviour");
     is_refuted(REALS, &float("%r = OpCopyObject %float %a"), &float(undefined));
     is_open(REALS, "", "", "nothing is stored");
+}
+
+/// A number that is put together from bits is the sum of its parts, each with its weight.
+#[test]
+fn numbers_are_sums_of_their_bits() {
+    let parts =
+        "%lo = OpBitwiseAnd %uint %i %n15\n%t = OpBitwiseAnd %uint %j %n15\n%hi = OpShiftLeftLogical %uint %t %n4\n";
+    let whole = float(&format!("{parts}%o = OpBitwiseOr %uint %lo %hi\n%r = OpConvertUToF %float %o"));
+    let sum = |high: &str| {
+        float(&format!(
+            "{parts}%x = OpConvertUToF %float %lo\n%y = OpConvertUToF %float {high}\n%r = OpFAdd %float %x %y"
+        ))
+    };
+    is_proved(REALS, &whole, &sum("%hi"));
+    is_not_proved(&whole, &sum("%t"));
+    is_not_proved(&float("%r = OpConvertUToF %float %i"), &float("%r = OpConvertSToF %float %i"));
+}
+
+/// Both expressions of an element that differs are shown, and what only one of them has.
+#[test]
+fn differences_show_both_expressions() {
+    let shown = |one: &str, other: &str| proof(REALS, one, other).difference.expect("they differ");
+    let product = "%t = OpFMul %float %a %b\n";
+    let found = shown(
+        &float(&format!("{product}%r = OpFAdd %float %t %c")),
+        &float(&format!("{product}%r = OpFSub %float %t %b")),
+    );
+    assert_eq!(found.place, "D[0]");
+    assert_eq!((found.original.as_str(), found.lowered.as_str()), ("F[0] * F[1] + F[2]", "F[0] * F[1] - F[1]"));
+    assert_eq!(found.only, Some(["F[2]".to_owned(), "-F[1]".to_owned()]));
+    let found = shown(
+        &float("%e = OpExtInst %float %glsl Exp %a\n%r = OpFMul %float %e %b"),
+        &float("%e = OpExtInst %float %glsl Sqrt %a\n%r = OpFMul %float %e %b"),
+    );
+    assert!(found.original.contains("Exp(F[0])") && found.lowered.contains("Sqrt(F[0])"), "{found}");
+    let found = shown(
+        &integer("%t = OpShiftRightLogical %uint %i %n8\n%r = OpBitwiseAnd %uint %t %n15"),
+        &integer("%r = OpIMul %uint %i %j"),
+    );
+    assert_eq!(found.original, "BitwiseAnd(ShiftRightLogical(I[0], 8), 15)");
+    assert_eq!(found.lowered, "I[0] * I[1]");
+    // However large an expression is, it is printed in a line.
+    let steps: String = (0..40).map(|k| format!("%s{} = OpFMul %float %s{k} %s{k}\n", k + 1)).collect();
+    let large =
+        format!("%s0 = OpFAdd %float %a %b\n{steps}%e = OpExtInst %float %glsl Exp %s40\n%r = OpFAdd %float %e %c");
+    let found = shown(&float(&large), &float("%r = OpCopyObject %float %c"));
+    assert!(found.original.len() < 2000 && found.original.contains('…'), "{}", found.original);
+}
+
+/// Integers count modulo a power of two: each pair is proved, and its neighbor that differs for some data is not.
+#[test]
+fn integers_wrap() {
+    // The low bits of a sum are the sum of the low bits, but not the sum of the numbers in them.
+    let low = integer("%s = OpIAdd %uint %i %j\n%n = OpUConvert %byte %s\n%r = OpUConvert %uint %n");
+    let halves = "%x = OpUConvert %byte %i\n%y = OpUConvert %byte %j\n";
+    is_proved(REALS, &low, &integer(&format!("{halves}%n = OpIAdd %byte %x %y\n%r = OpUConvert %uint %n")));
+    let wide = "%p = OpUConvert %uint %x\n%q = OpUConvert %uint %y\n%r = OpIAdd %uint %p %q";
+    is_not_proved(&low, &integer(&format!("{halves}{wide}")));
+    // Where a step wraps does not matter, and how much is added does.
+    let twice = integer("%s = OpIAdd %uint %i %most\n%r = OpIAdd %uint %s %n1");
+    is_proved(REALS, &twice, &integer("%r = OpISub %uint %i %top"));
+    is_proved(REALS, &twice, &integer("%r = OpIAdd %uint %i %top"));
+    is_not_proved(&twice, &integer("%r = OpIAdd %uint %i %most"));
+    // 2^31 * 2 is 0, and 2^31 alone is not.
+    let half = "%s = OpIMul %uint %i %top\n";
+    let none = integer("%r = OpISub %uint %j %j");
+    is_proved(REALS, &none, &integer(&format!("{half}%r = OpIAdd %uint %s %s")));
+    is_not_proved(&none, &integer(&format!("{half}%r = OpCopyObject %uint %s")));
+    // Both readings of a sign agree in the low bits alone.
+    let read = |op: &str| {
+        format!("%x = OpUConvert %byte %i\n%p = {op} %uint %x\n%t = OpIMul %uint %p %n3\n%s = OpIAdd %uint %t %j\n")
+    };
+    let narrow = "%n = OpUConvert %byte %s\n%r = OpUConvert %uint %n";
+    let [signed, unsigned] = [read("OpSConvert"), read("OpUConvert")];
+    is_proved(REALS, &integer(&format!("{signed}{narrow}")), &integer(&format!("{unsigned}{narrow}")));
+    let all = "%r = OpCopyObject %uint %s";
+    is_not_proved(&integer(&format!("{signed}{all}")), &integer(&format!("{unsigned}{all}")));
+    // A byte in a register of 32 bits, its sign extended after each step.
+    let byte =
+        integer("%x = OpUConvert %byte %i\n%m = OpSNegate %byte %x\n%t = OpIAdd %byte %m %m\n%r = OpSConvert %uint %t");
+    let emulated = |steps: &str| {
+        integer(&format!(
+            "%x = OpBitFieldSExtract %uint %i %n0 %n8\n%p = OpSNegate %uint %x\n\
+             %m = OpBitFieldSExtract %uint %p %n0 %n8\n%t = OpIAdd %uint %m %m\n{steps}"
+        ))
+    };
+    is_proved(REALS, &byte, &emulated("%r = OpBitFieldSExtract %uint %t %n0 %n8"));
+    is_not_proved(&byte, &emulated("%r = OpCopyObject %uint %t"));
+    is_not_proved(&byte, &emulated("%r = OpBitFieldUExtract %uint %t %n0 %n8"));
+    // A sum is shifted as it is multiplied.
+    let sum = "%s = OpIAdd %uint %i %j\n";
+    let shifted = integer(&format!("{sum}%r = OpShiftLeftLogical %uint %s %n4"));
+    is_proved(REALS, &shifted, &integer(&format!("{sum}%r = OpIMul %uint %s %n16")));
+    is_not_proved(&shifted, &integer(&format!("{sum}%r = OpIMul %uint %s %n15")));
 }
 
 /// The modes differ in what they take for the same.
@@ -440,7 +534,7 @@ fn kinds_of_conversions_are_told_apart() {
     let plain = module(&float("%h = OpFConvert %half %a\n%r = OpFConvert %float %h"));
     let case = Case::parse(CASE, Path::new("")).expect("the case parses");
     let compare = |arithmetic: Arithmetic, a: &Module, b: &Module| {
-        let options = Options { arithmetic, seed: 1, fixed: Vec::new() };
+        let options = Options { arithmetic, seed: 1, fixed: Vec::new(), explain: true };
         prove(&Interpreted::default(), (a, &case), (b, &case), &options).expect("both run").verdict
     };
     let (zero, nearest) = (decorated("FPRoundingMode RTZ"), decorated("FPRoundingMode RTE"));
@@ -467,7 +561,7 @@ fn all_parts_of_an_element_are_compared() {
         let sum = format!("%s = OpFAdd %half %h4 %h4\n%t = OpFAdd %half {upper} {upper}");
         module(&format!("{}{}{sum}\nOpStore %ph0 %s\nOpStore %ph1 %t", load("4"), load("3")))
     };
-    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new() };
+    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new(), explain: true };
     let (one, other) = (body("%h4"), body("%h3"));
     let verdict = |a: &Module, b: &Module| {
         prove(&Interpreted::default(), (a, &case), (b, &case), &options).expect("both run").verdict
@@ -496,7 +590,7 @@ fn races_of_equal_values_are_found() {
         )
     };
     let sides = [text("%n1"), text("%x")].map(|text| coop_ir::text::parse(&text).expect("a module"));
-    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new() };
+    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new(), explain: true };
     let prove = |a: usize, b: usize| {
         prove(&Interpreted::default(), (&sides[a], &case), (&sides[b], &case), &options).expect("both run").verdict
     };
@@ -523,7 +617,7 @@ fn races_within_a_workgroup_are_found() {
         )
     };
     let sides = [text("%n1"), text("%x")].map(|text| coop_ir::text::parse(&text).expect("a module"));
-    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new() };
+    let options = Options { arithmetic: REALS, seed: 1, fixed: Vec::new(), explain: true };
     let prove = |a: usize, b: usize| {
         prove(&Interpreted::default(), (&sides[a], &case), (&sides[b], &case), &options).expect("both run").verdict
     };
@@ -554,7 +648,7 @@ fn sums_of_groups_are_compared_wherever_they_are_stored() {
     let d = "name = \"D\"\nbinding = 3\ntype = \"f32\"\ncount = 8\nfill = { constant = 0 }\ntolerance = { sums-of = 2, abs = 1e9 }";
     let case = CASE.replace("name = \"D\"\nbinding = 3\ntype = \"f32\"\ncount = 8\nfill = { constant = 99 }", d);
     let case = Case::parse(&case, Path::new("")).expect("the case parses");
-    let options = Options { arithmetic: REALS, seed: 1, fixed: vec!["D".to_owned()] };
+    let options = Options { arithmetic: REALS, seed: 1, fixed: vec!["D".to_owned()], explain: true };
     let store = |value: &str, at: &str| {
         module(&format!("%q = OpAccessChain %p_float %D %n0 {at}\n%r = OpFAdd %float {value} {value}\nOpStore %q %r"))
     };

@@ -6,9 +6,10 @@
 use std::fmt;
 
 use coop_exec::random::Random;
-use coop_ir::builder::Globals;
+use coop_ir::builder::{Globals, decorate, require_capability};
 use coop_ir::constant::{Const, Constants, Specialization};
-use coop_ir::rewrite::sort_globals;
+use coop_ir::rewrite::{insert_before, sort_globals};
+use coop_ir::spv::{Capability, Decoration, FPRoundingMode};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Block, Id, Inst, InstRef, Module, Op, Operand};
 
@@ -35,11 +36,17 @@ pub enum Kind {
     Store,
     /// A conversion to a narrower type and back is left out.
     Rounding,
+    /// An operand is converted to f16 and back.
+    Narrowing,
+    /// A conversion to a narrower type rounds to zero.
+    Mode,
+    /// A conversion to a narrower type saturates.
+    Saturation,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Constant,
         Kind::Scale,
         Kind::Operands,
@@ -50,7 +57,13 @@ impl Kind {
         Kind::Barrier,
         Kind::Store,
         Kind::Rounding,
+        Kind::Narrowing,
+        Kind::Mode,
+        Kind::Saturation,
     ];
+
+    /// The kinds that only a proof sees in which numbers are rounded.
+    pub const OF_ROUNDING: [Kind; 4] = [Kind::Rounding, Kind::Narrowing, Kind::Mode, Kind::Saturation];
 
     /// Its description in tables.
     pub fn name(self) -> &'static str {
@@ -65,6 +78,9 @@ impl Kind {
             Kind::Barrier => "a barrier is left out",
             Kind::Store => "a store is left out",
             Kind::Rounding => "a rounding is left out",
+            Kind::Narrowing => "a number is rounded to f16",
+            Kind::Mode => "a conversion rounds to zero",
+            Kind::Saturation => "a conversion saturates",
         }
     }
 }
@@ -85,6 +101,10 @@ enum Edit {
     SwapWith(InstRef),
     Replace(Inst),
     Remove,
+    /// An operand of type f32 is rounded to f16.
+    Round(usize),
+    /// The result is decorated.
+    Decorate(Decoration, Vec<u32>),
 }
 
 /// An error that can be planted in a module.
@@ -159,8 +179,15 @@ impl Finder<'_> {
             match op {
                 Op::BranchConditional => self.add(Kind::Branch, *at, Edit::Swap(1, 2)),
                 Op::Select => (1..3).for_each(|side| self.choice(*at, inst, side)),
-                Op::Store => self.add(Kind::Store, *at, Edit::Remove),
-                Op::FConvert => self.rounding(*at, inst),
+                Op::Store => {
+                    self.add(Kind::Store, *at, Edit::Remove);
+                    self.narrowing(*at, inst, 1);
+                }
+                Op::FAdd | Op::FMul => self.narrowing(*at, inst, 0),
+                Op::FConvert => {
+                    self.rounding(*at, inst);
+                    self.conversion(*at, inst);
+                }
                 _ if op.is_control_barrier() => self.add(Kind::Barrier, *at, Edit::Remove),
                 _ => {}
             }
@@ -228,6 +255,30 @@ impl Finder<'_> {
     }
 }
 
+impl Finder<'_> {
+    fn float(&self, id: Id) -> Option<u32> {
+        match Type::of(self.m, self.m.type_of(id)?)? {
+            Type::Scalar(Scalar::Float { width }) => Some(width),
+            _ => None,
+        }
+    }
+
+    fn narrowing(&mut self, at: InstRef, inst: &Inst, operand: usize) {
+        if inst.id(operand).is_some_and(|id| self.float(id) == Some(32) && self.constants.get(id) == Const::Unknown) {
+            self.add(Kind::Narrowing, at, Edit::Round(operand));
+        }
+    }
+
+    fn conversion(&mut self, at: InstRef, inst: &Inst) {
+        let widths = inst.id(0).zip(inst.result).and_then(|(from, to)| Some((self.float(from)?, self.float(to)?)));
+        if widths.is_some_and(|(from, to)| from > to) {
+            let mode = FPRoundingMode::RTZ.0;
+            self.add(Kind::Mode, at, Edit::Decorate(Decoration::FPRoundingMode, vec![mode]));
+            self.add(Kind::Saturation, at, Edit::Decorate(Decoration::SaturatedConversion, Vec::new()));
+        }
+    }
+}
+
 /// Returns the comparison that differs for equal operands.
 fn with_or_without_equality(op: Op) -> Option<Op> {
     Some(match op {
@@ -267,6 +318,25 @@ pub fn plant(module: &Module, planted: &Planted) -> Module {
             m.replace(*other, two);
         }
         Edit::Replace(inst) => m.replace(planted.at, inst.clone()),
+        Edit::Round(operand) => {
+            let mut globals = Globals::new(&m);
+            let [half, float] = [16, 32].map(|width| globals.scalar(&mut m, Scalar::Float { width }));
+            require_capability(&mut m, Capability::Float16);
+            let mut inst = m.inst(planted.at).clone();
+            for ty in [half, float] {
+                let id = m.fresh_id();
+                let convert = Inst::new(Op::FConvert, Some(ty), Some(id), [inst.operands[*operand]]);
+                insert_before(&mut m, planted.at, convert);
+                inst.operands[*operand] = Operand::Id(id);
+            }
+            m.replace(planted.at, inst);
+            sort_globals(&mut m);
+        }
+        Edit::Decorate(decoration, operands) => {
+            if let Some(id) = m.inst(planted.at).result {
+                decorate(&mut m, id, *decoration, operands);
+            }
+        }
         Edit::Remove => {
             for block in m.functions.iter_mut().flat_map(|f| &mut f.blocks) {
                 block.insts.retain(|at| *at != planted.at);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use coop_cli::args::TargetArg;
+use coop_exec::interp::ExpressionDifference;
 use coop_exec::proof::{Options, Verdict};
 
 use crate::generator::{Dialect, GeneratorProfile, Limits};
@@ -40,18 +41,27 @@ pub struct Campaign {
 pub struct Outcomes {
     /// Their number.
     pub count: u64,
-    /// Dialect, limits and seed of the one with the lowest seed.
-    pub first: String,
+    /// Dialect and limits of the one with the lowest seed.
+    pub profile: GeneratorProfile,
     /// The lowest seed.
-    seed: u64,
+    pub seed: u64,
     /// The whole message of that.
     pub message: String,
+}
+
+impl Outcomes {
+    /// Returns dialect, limits and seed of the first module.
+    pub fn first(&self) -> String {
+        format!("{} {}", self.profile, self.seed)
+    }
 }
 
 /// The outcomes of a campaign by target, verdict and reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Table {
     rows: BTreeMap<(String, &'static str, String), Outcomes>,
+    /// The seed after that of the last module: where another campaign goes on.
+    pub next: u64,
 }
 
 impl Table {
@@ -90,7 +100,7 @@ impl Table {
         let mut text = String::from("| target | verdict | reason | modules | the first |\n|---|---|---|--:|---|\n");
         for ((target, verdict, reason), of) in &self.rows {
             let reason = reason.replace('|', "\\|");
-            let first = if *verdict == PROVED { "" } else { &of.first };
+            let first = if *verdict == PROVED { String::new() } else { of.first() };
             let _ = writeln!(text, "| {target} | {verdict} | {reason} | {} | {first} |", of.count);
         }
         text
@@ -103,21 +113,35 @@ const REFUTED: &str = "refuted";
 const REFUSED: &str = "not lowered";
 const FAILED: &str = "failed";
 
+/// Returns what a law would be about that makes two expressions equal, if it is one of those that are known to be missing.
+fn law(difference: &ExpressionDifference) -> Option<&'static str> {
+    let [original, lowered] = &difference.functions;
+    let only = |name: &str| lowered.contains(name) && !original.contains(name);
+    Some(match () {
+        () if original.contains("saturating MulAdd") => "a sum that is clamped after each step, or once",
+        () if only("UGreaterThan") && only("BitwiseAnd") => "a rounding that integer instructions make",
+        () if only("Select") => "a function that choices make",
+        () => return None,
+    })
+}
+
 impl Campaign {
     /// Proves the lowerings. `report` gets the number of modules done, every now and then.
     pub fn run(&self, report: &(dyn Fn(u64) + Sync)) -> Table {
         let (next, start) = (AtomicU64::new(0), Instant::now());
         let table = Mutex::new(Table::default());
-        let all = self.modules * self.targets.len() as u64;
         std::thread::scope(|scope| {
             for _ in 0..self.jobs.max(1) {
                 scope.spawn(|| {
                     loop {
+                        let late = self.most.is_some_and(|most| start.elapsed() > most);
                         let number = next.fetch_add(1, Ordering::Relaxed);
-                        if number >= all || self.most.is_some_and(|most| start.elapsed() > most) {
+                        if number >= self.modules || late {
                             return;
                         }
-                        self.one(number, &table);
+                        for target in &self.targets {
+                            self.one(number, *target, &table);
+                        }
                         if number > 0 && number.is_multiple_of(10_000) {
                             report(number);
                         }
@@ -125,15 +149,17 @@ impl Campaign {
                 });
             }
         });
-        table.into_inner().unwrap_or_default()
+        let mut table = table.into_inner().unwrap_or_default();
+        // Each thread has counted one that it did not begin.
+        table.next = self.seed.wrapping_add(next.into_inner().saturating_sub(self.jobs.max(1)));
+        table
     }
 
     /// Proves the lowering of a module for a target.
-    fn one(&self, number: u64, table: &Mutex<Table>) {
-        let targets = self.targets.len() as u64;
-        let (target, number) = (self.targets[(number % targets) as usize], number / targets);
+    fn one(&self, number: u64, target: TargetArg, table: &Mutex<Table>) {
         let seed = self.seed.wrapping_add(number);
-        let dialect = self.dialects[(number % self.dialects.len() as u64) as usize];
+        // By the seed, so that a campaign in parts has the modules of the whole.
+        let dialect = self.dialects[(seed % self.dialects.len() as u64) as usize];
         // What is lowered to tiles has the types and sizes of tiles.
         let limits = if target == TargetArg::Scalar { Limits::Any } else { Limits::Tiles };
         let profile = GeneratorProfile { dialect, limits };
@@ -143,7 +169,7 @@ impl Campaign {
             let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
             (FAILED, "a panic".to_owned(), said)
         });
-        let of = Outcomes { count: 1, first: format!("{profile} {seed}"), seed, message };
+        let of = Outcomes { count: 1, profile, seed, message };
         if let Ok(mut table) = table.lock() {
             table.add(target, verdict, reason, of);
         }
@@ -157,13 +183,18 @@ impl Campaign {
             Err(failure) => return (FAILED, "the lowering".to_owned(), failure.to_string()),
         };
         subject.interpreted = subject.interpreted.within(MOST_TIME);
-        match subject.prove(&self.options).map(|proof| proof.verdict) {
+        let proof = subject.prove(&self.options);
+        let difference = proof.as_ref().ok().and_then(|proof| proof.difference.as_ref());
+        let law = difference.and_then(law);
+        let difference = difference.map(|difference| format!("\n{difference}")).unwrap_or_default();
+        match proof.map(|proof| proof.verdict) {
             Ok(Verdict::Proved) => (PROVED, String::new(), String::new()),
             Ok(Verdict::NotProvable(open)) => {
-                let operation = open.operation.map(|of| format!(": {of}")).unwrap_or_default();
-                (OPEN, format!("{}{operation}", open.cause.name()), open.message)
+                let operation =
+                    law.map(str::to_owned).or(open.operation).map(|of| format!(": {of}")).unwrap_or_default();
+                (OPEN, format!("{}{operation}", open.cause.name()), open.message + &difference)
             }
-            Ok(Verdict::Refuted(why)) => (REFUTED, String::new(), why),
+            Ok(Verdict::Refuted(why)) => (REFUTED, String::new(), why + &difference),
             Err(error) => (FAILED, "the proof".to_owned(), error.to_string()),
         }
     }

@@ -10,14 +10,14 @@ use coop_cli::cooprun::verify::{LanesName, as_written, asked, lower};
 use coop_cli::interp::InterpArgs;
 use coop_cli::io;
 use coop_device::Profile;
-use coop_exec::interp::{Config, Interpreted, Placement};
+use coop_exec::interp::{Arithmetic, Config, Interpreted, Mismatch, Placement};
 use coop_exec::proof::{Options, Proof, Prover, Verdict};
-use coop_exec::{Bounds, Case, Error};
+use coop_exec::{Bounds, Case, Error, Tolerance};
 use coop_ir::Module;
 use serde::Deserialize;
 
 use crate::campaign::entropy;
-use crate::generator::{GeneratorProfile, generate};
+use crate::generator::{Generated, GeneratorProfile, generate};
 use crate::planted::{self, Kind, Planted};
 
 /// A list of lowerings to prove.
@@ -25,10 +25,32 @@ use crate::planted::{self, Kind, Planted};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct List {
     /// The proofs.
+    #[serde(default)]
     pub proof: Vec<Entry>,
+    /// Folders all of whose modules are proved.
+    #[serde(default)]
+    pub all_of: Vec<Folder>,
     /// The folder of the files that the list names.
     #[serde(skip)]
     folder: PathBuf,
+}
+
+/// A folder of modules, each with the case of its name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Folder {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The built-in profile to lower for.
+    pub profile: String,
+    /// The targets.
+    pub targets: Vec<String>,
+    /// The buffers whose contents are those of the case.
+    #[serde(default)]
+    pub fixed: Vec<String>,
+    /// What is not proved, by "NAME to TARGET", with a part of the reason.
+    #[serde(default)]
+    pub open: BTreeMap<String, String>,
 }
 
 /// A module with a case, and the targets to lower it for.
@@ -45,6 +67,9 @@ pub struct Entry {
     pub profile: String,
     /// The targets.
     pub targets: Vec<String>,
+    /// The buffers whose contents are those of the case.
+    #[serde(default)]
+    pub fixed: Vec<String>,
     /// A part of the reason why there is no proof.
     pub open: Option<String>,
 }
@@ -83,7 +108,40 @@ impl List {
 
     /// Returns the modules of the list with their cases.
     pub fn tasks(&self) -> Result<Vec<Task>, Failure> {
-        self.proof.iter().map(|entry| self.task(entry)).collect()
+        let mut tasks = self.proof.iter().map(|entry| self.task(entry)).collect::<Result<Vec<Task>, Failure>>()?;
+        for folder in &self.all_of {
+            for entry in self.entries(folder)? {
+                tasks.push(self.task(&entry)?);
+            }
+        }
+        Ok(tasks)
+    }
+
+    /// Returns the modules of a folder that have a case.
+    fn entries(&self, of: &Folder) -> Result<Vec<Entry>, Failure> {
+        let path = self.folder.join(&of.folder);
+        let fail = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
+        let files = std::fs::read_dir(&path).map_err(fail)?;
+        let mut names = files.map(|file| Ok(file.map_err(fail)?.file_name())).collect::<Result<Vec<_>, Failure>>()?;
+        names.sort();
+        let mut out = Vec::new();
+        for name in names.iter().map(Path::new).filter(|name| name.extension().is_some_and(|end| end == "toml")) {
+            let ends = ["spv", "spvasm"].map(|end| of.folder.join(name).with_extension(end));
+            let Some(module) = ends.into_iter().find(|module| self.folder.join(module).exists()) else { continue };
+            for target in &of.targets {
+                let open = of.open.get(&format!("{} to {target}", name.with_extension("").display()));
+                out.push(Entry {
+                    module: module.clone(),
+                    case: of.folder.join(name),
+                    variant: None,
+                    profile: of.profile.clone(),
+                    targets: vec![target.clone()],
+                    fixed: of.fixed.clone(),
+                    open: open.cloned(),
+                });
+            }
+        }
+        Ok(out)
     }
 
     /// Returns the module of an entry with its case.
@@ -105,10 +163,11 @@ impl List {
         Ok(Task {
             name,
             module: self.folder.join(&entry.module),
-            case,
             profile,
             targets: named.collect::<Result<_, _>>().map_err(Failure::Usage)?,
-            fixed: Vec::new(),
+            // A list of a folder names buffers that some of its cases have.
+            fixed: entry.fixed.iter().filter(|name| case.buffer.iter().any(|b| b.name == **name)).cloned().collect(),
+            case,
             open: entry.open.clone(),
         })
     }
@@ -116,7 +175,7 @@ impl List {
     /// Returns the lowerings of an entry, each with what it is or why it is refused.
     pub fn subjects(&self, entry: &Entry) -> Result<Vec<Result<Subject, String>>, Failure> {
         let task = self.task(entry)?;
-        task.targets.iter().map(|target| task.subject(*target)).collect()
+        task.targets.iter().map(|target| task.subject(*target, Setting::default())).collect()
     }
 }
 
@@ -139,14 +198,38 @@ pub struct Task {
     pub open: Option<String>,
 }
 
+/// A size of subgroups, and a placement of the elements of matrices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Setting {
+    /// The size; `None`: that of the case, or of the device.
+    pub size: Option<u32>,
+    /// The placement.
+    pub placement: Placement,
+}
+
+/// The sizes of subgroups that lowerings are proved for.
+pub const SIZES: [u32; 4] = [8, 16, 32, 64];
+
 impl Task {
+    /// Returns the settings that a lowering is to be right in.
+    pub fn settings(&self) -> Vec<Setting> {
+        // A case that says the size is for that one.
+        let sizes = if self.case.subgroup_size.is_some() { vec![None] } else { SIZES.map(Some).to_vec() };
+        sizes.iter().flat_map(|size| Placement::ALL.map(|placement| Setting { size: *size, placement })).collect()
+    }
+
     /// Returns the lowering for a target, or why it is refused.
-    pub fn subject(&self, target: TargetArg) -> Result<Result<Subject, String>, Failure> {
+    pub fn subject(&self, target: TargetArg, setting: Setting) -> Result<Result<Subject, String>, Failure> {
         let module = io::load(&self.module)?.module;
-        let (case, profile) = (&self.case, &self.profile);
-        let interp = InterpArgs::default();
+        let (case, mut profile) = (&self.case, self.profile.clone());
+        let interp = InterpArgs { subgroup_size: setting.size, ..InterpArgs::default() };
         let (size, _) = interp.subgroup_size(case, Some(profile.limits.subgroup_size));
-        let interpreted = Interpreted { config: Config { subgroup_size: size, ..Config::default() } };
+        if setting.size.is_some() {
+            has_subgroups_of(&mut profile, size);
+        }
+        let profile = &profile;
+        let config = Config { subgroup_size: size, placement: setting.placement, ..Config::default() };
+        let interpreted = Interpreted { config };
         Ok(match lower(&module, case, target, LanesName::Subgroup, Some(profile), &interp) {
             Err(Failure::Lower(refusal)) => Err(refusal.to_string()),
             Err(other) => return Err(other),
@@ -165,9 +248,14 @@ impl Task {
     }
 }
 
+/// Returns the generated module of a seed, with its case.
+pub fn made(profile: GeneratorProfile, seed: u64) -> Generated {
+    generate(profile, &entropy(seed, MOST_ENTROPY))
+}
+
 /// Returns the lowering of a generated module for a target, or why it is refused.
 pub fn generated(profile: GeneratorProfile, seed: u64, target: TargetArg) -> Result<Result<Subject, String>, Failure> {
-    let made = generate(profile, &entropy(seed, MOST_ENTROPY));
+    let made = made(profile, seed);
     let case = Case::parse(&made.case, Path::new(""))?;
     let name = format!("{profile} {seed}");
     let lanes = profile.lanes();
@@ -192,11 +280,16 @@ pub fn generated(profile: GeneratorProfile, seed: u64, target: TargetArg) -> Res
     })
 }
 
-/// Returns lavapipe's matrices in subgroups of a size: the interpreter has subgroups of any.
-fn lavapipe(lanes: u32) -> Option<Profile> {
-    let mut profile = Profile::builtin("mesa-lavapipe")?;
+/// Makes a device one with subgroups of a size: the interpreter has those of any.
+fn has_subgroups_of(profile: &mut Profile, lanes: u32) {
     let limits = &mut profile.limits;
     (limits.subgroup_size, limits.min_subgroup_size, limits.max_subgroup_size) = (lanes, lanes, lanes);
+}
+
+/// Returns lavapipe's matrices in subgroups of a size.
+fn lavapipe(lanes: u32) -> Option<Profile> {
+    let mut profile = Profile::builtin("mesa-lavapipe")?;
+    has_subgroups_of(&mut profile, lanes);
     Some(profile)
 }
 
@@ -227,12 +320,15 @@ impl Subject {
         // A loop that no longer ends ends here.
         let config = Config { step_budget: 4 * steps + 10_000, ..self.interpreted.config };
         let interpreted = Interpreted { config };
-        let options = self.options(options);
+        let options = Options { explain: false, ..self.options(options) };
         let mut prover = Prover::new(interpreted, &self.module, &self.case, &options)?;
         let data = Data::new(self, interpreted)?;
         let mut out = Vec::new();
         // Some of them are no modules any more, such as one with an index of a member that a structure does not have.
-        for planted in planted::sample(planted::sites(&self.lowered), usize::MAX, seed) {
+        let mut sites = planted::sites(&self.lowered);
+        // Nothing rounds among the reals; each other error is one of the reals too.
+        sites.retain(|site| Kind::OF_ROUNDING.contains(&site.kind) == (options.arithmetic == Arithmetic::Rounding));
+        for planted in planted::sample(sites, usize::MAX, seed) {
             if out.len() == count {
                 break;
             }
@@ -241,12 +337,24 @@ impl Subject {
                 Err(Error::Unsupported { .. } | Error::Module(_)) => continue,
                 found => found?,
             };
-            let verdict = prover.prove(&broken, &self.asked)?.verdict;
+            let proof = prover.prove(&broken, &self.asked)?;
+            let is_named = |(buffer, element): &(String, u64)| {
+                let named = |m: &Mismatch| self.case.buffer[m.buffer].name == *buffer && m.element as u64 == *element;
+                proof.mismatches.iter().any(named) || proof.mismatches.len() < proof.differing as usize
+            };
+            let place = found.as_ref().and_then(|found| found.place.as_ref());
+            // A finding of undefined behavior has no element; of a group only its first is named.
+            let sums = self.case.buffer.iter().any(|b| matches!(b.tolerance, Tolerance::Sums { .. }));
+            let elsewhere = proof.differing > 0 && !sums && place.is_some_and(|place| !is_named(place));
+            let (verdict, found) = (proof.verdict, found.map(|found| found.text));
             let contradicted = match verdict {
-                Verdict::Proved => (0..data.runs.len()).find_map(|k| data.find(&broken, k).transpose()).transpose()?,
+                Verdict::Proved => {
+                    let found = (0..data.runs.len()).find_map(|k| data.find(&broken, k).transpose()).transpose()?;
+                    found.map(|found| found.text)
+                }
                 _ => None,
             };
-            out.push(Trial { planted, verdict, found, contradicted });
+            out.push(Trial { planted, verdict, found, elsewhere, contradicted });
         }
         Ok(out)
     }
@@ -261,6 +369,8 @@ pub struct Trial {
     pub verdict: Verdict,
     /// The complaint of an ordinary run with the case's data.
     pub found: Option<String>,
+    /// True if the element that the run finds first is none of those that the proof names.
+    pub elsewhere: bool,
     /// The data for which the broken module is wrong although it was proved: a defect of the prover.
     pub contradicted: Option<String>,
 }
@@ -270,6 +380,13 @@ struct Data<'a> {
     subject: &'a Subject,
     interpreted: Interpreted,
     runs: Vec<(Case, Case, coop_exec::Outcome, Bounds)>,
+}
+
+/// What a run finds wrong.
+struct Wrong {
+    text: String,
+    /// The buffer and the first element that differs in it.
+    place: Option<(String, u64)>,
 }
 
 /// The number of data that a proved module is run with.
@@ -291,17 +408,20 @@ impl<'a> Data<'a> {
     }
 
     /// Returns what a run of a module with some data finds wrong. Runs but the first take another placement too.
-    fn find(&self, module: &Module, k: usize) -> Result<Option<String>, Error> {
+    fn find(&self, module: &Module, k: usize) -> Result<Option<Wrong>, Error> {
         let (case, asked, wanted, bounds) = &self.runs[k];
         let placement = if k % 2 == 1 { Placement::Permuted } else { Placement::default() };
         let config = Config { placement, ..self.interpreted.config };
         let (memory, report) = Interpreted { config }.run_module(module, asked)?;
         if let Some(finding) = report.findings.iter().find(|f| f.kind.is_undefined_behaviour()) {
-            return Ok(Some(finding.to_string()));
+            return Ok(Some(Wrong { text: finding.to_string(), place: None }));
         }
         let differences = Interpreted::outcome(memory, &report).compare_within(wanted, case, bounds, 2)?;
         let name = &self.subject.name;
-        Ok(differences.first().map(|difference| format!("{name}, seed {}: {difference}", case.seed)))
+        Ok(differences.first().map(|difference| Wrong {
+            text: format!("{name}, seed {}: {difference}", case.seed),
+            place: difference.places.first().map(|place| (difference.buffer.clone(), place.index)),
+        }))
     }
 }
 

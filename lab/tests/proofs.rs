@@ -7,7 +7,7 @@ use coop_exec::interp::Arithmetic;
 use coop_exec::proof::{Options, Verdict};
 use coop_exec::testing::repository;
 use coop_lab::planted::{Kind, sites};
-use coop_lab::proofs::{List, Subject, Tally};
+use coop_lab::proofs::{List, Setting, Subject, Tally, word};
 
 fn subjects(path: &Path, only: &[&str]) -> Vec<Subject> {
     let list = List::load(path).unwrap_or_else(|error| panic!("{error}"));
@@ -19,7 +19,7 @@ fn subjects(path: &Path, only: &[&str]) -> Vec<Subject> {
 }
 
 fn options() -> Options {
-    Options { arithmetic: Arithmetic::Reals, seed: 7, fixed: Vec::new() }
+    Options { arithmetic: Arithmetic::Reals, seed: 7, fixed: Vec::new(), explain: true }
 }
 
 #[test]
@@ -30,6 +30,7 @@ fn planted_errors_are_refuted_or_equivalent() {
         for trial in subject.plant(&options(), 6, 7).unwrap_or_else(|error| panic!("{}: {error}", subject.name)) {
             let what = format!("{}: {}", subject.name, trial.planted);
             assert_eq!(trial.contradicted, None, "{what} is proved");
+            assert!(!trial.elsewhere, "{what}: {:?}", trial.verdict);
             // What an ordinary run finds, a proof does not miss.
             assert!(trial.found.is_none() || trial.verdict != Verdict::Proved, "{what}: {:?}", trial.found);
             tally.add(&trial);
@@ -40,6 +41,72 @@ fn planted_errors_are_refuted_or_equivalent() {
         planted >= 50 && refuted * 10 >= planted * 6 && open * 20 <= planted,
         "{planted} {refuted} {proved} {open}"
     );
+}
+
+/// Errors of rounding, of which a proof among the reals knows nothing.
+#[test]
+fn planted_errors_of_rounding_are_no_proofs() {
+    let list = repository().join("testdata/proofs.toml");
+    let options = Options { arithmetic: Arithmetic::Rounding, ..options() };
+    let mut tally = Tally::default();
+    for subject in subjects(&list, &["gemm_simple.spv", "functions.spv", "colmajor.spv"]) {
+        if !subject.prove(&options).unwrap_or_else(|error| panic!("{}: {error}", subject.name)).is_proved() {
+            continue;
+        }
+        for trial in subject.plant(&options, 4, 7).unwrap_or_else(|error| panic!("{}: {error}", subject.name)) {
+            let what = format!("{}: {}", subject.name, trial.planted);
+            assert!(Kind::OF_ROUNDING.contains(&trial.planted.kind), "{what}");
+            assert_eq!(trial.contradicted, None, "{what} is proved");
+            assert!(!trial.elsewhere, "{what}: {:?}", trial.verdict);
+            tally.add(&trial);
+        }
+    }
+    let [planted, _, proved, ..] = tally.total();
+    assert!(planted >= 12 && proved < planted, "{}", tally.table());
+}
+
+/// What devices recorded and the cases of other dialects: each eighth of them, and one whose stores overlap.
+#[test]
+fn recorded_cases_are_proved() {
+    let list = List::load(&repository().join("testdata/proofs.toml")).unwrap_or_else(|error| panic!("{error}"));
+    let tasks = list.tasks().unwrap_or_else(|error| panic!("{error}"));
+    let of = tasks.iter().filter(|task| task.name.starts_with("hardware/") && task.open.is_none());
+    let (mut proved, mut failures) = (0, Vec::new());
+    for (_, task) in of.enumerate().filter(|(n, task)| n % 8 == 0 || task.name == "hardware/view") {
+        let subject = task.subject(task.targets[0], Setting::default()).unwrap_or_else(|error| panic!("{error}"));
+        let proof = subject.map(|subject| subject.prove(&options()).unwrap_or_else(|error| panic!("{error}")));
+        match proof {
+            Ok(proof) if proof.is_proved() => proved += 1,
+            Ok(proof) => failures.push(format!("{}: {proof}", task.name)),
+            Err(refusal) => failures.push(format!("{}: {refusal}", task.name)),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(proved >= 25, "only {proved} are proved");
+}
+
+/// A lowering holds with each placement of elements and each size of subgroups.
+#[test]
+fn lowerings_are_proved_in_each_setting() {
+    let list = List::load(&repository().join("testdata/proofs.toml")).unwrap_or_else(|error| panic!("{error}"));
+    let tasks = list.tasks().unwrap_or_else(|error| panic!("{error}"));
+    let mut proved = 0;
+    for task in tasks.iter().filter(|task| task.name == "kernels/gemm_simple") {
+        for (target, setting) in
+            task.targets.iter().flat_map(|target| task.settings().into_iter().map(move |s| (*target, s)))
+        {
+            let what = format!("{} to {}, {setting:?}", task.name, word(target));
+            let subject = match task.subject(target, setting).unwrap_or_else(|error| panic!("{what}: {error}")) {
+                Ok(subject) => subject,
+                Err(refusal) if refusal.contains("[refused-subgroup-size]") => continue,
+                Err(refusal) => panic!("{what}: {refusal}"),
+            };
+            let proof = subject.prove(&options()).unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(proof.is_proved(), "{what}: {proof}");
+            proved += 1;
+        }
+    }
+    assert!(proved >= 8, "only {proved} are proved");
 }
 
 /// Every kind of error finds a place in some lowering.

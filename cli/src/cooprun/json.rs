@@ -120,6 +120,10 @@ pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
         let missed: Vec<String> = blocks.missed.iter().map(ToString::to_string).collect();
         json!({ "executed": blocks.executed, "all": blocks.all(), "missed": missed })
     };
+    let difference = proof
+        .difference
+        .as_ref()
+        .map(|of| json!({ "place": of.place, "original": of.original, "lowered": of.lowered, "only": of.only }));
     let places = proof
         .mismatches
         .iter()
@@ -134,6 +138,7 @@ pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
         "stored": proof.stored,
         "differing": proof.differing,
         "places": places.collect::<Vec<_>>(),
+        "difference": difference,
         "log2_error": proof.log2_error,
         "rounds": proof.rounds,
         "decisions": proof.decisions,

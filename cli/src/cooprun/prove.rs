@@ -91,7 +91,8 @@ impl Prove {
             return Err(Failure::Usage("--placement all: a proof is made with one placement".into()));
         };
         let interpreted = interpreted.within(options.timeout);
-        let asking = proof::Options { arithmetic: self.mode.into(), seed: self.seed, fixed: self.fixed.clone() };
+        let asking =
+            proof::Options { arithmetic: self.mode.into(), seed: self.seed, fixed: self.fixed.clone(), explain: true };
         let module = &original.module;
         let of = |case: &Case| -> Result<(Module, Proof), Failure> {
             let (lowered, asked) = match &self.lowered {

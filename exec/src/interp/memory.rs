@@ -323,7 +323,8 @@ impl Machine<'_> {
     ) -> bool {
         let n = usize::from(bytes);
         let own = lane.unwrap_or(0) * self.p.own_size as usize;
-        let mut changed = false;
+        // A bit for each byte.
+        let mut changed = 0u8;
         let taint = match &mut self.regs.symbols {
             Some(symbols) if !matches!(place, Location::Rows(_)) => {
                 changed = symbols.write(place, own, at, n, taint);
@@ -344,11 +345,13 @@ impl Machine<'_> {
                     });
                 }
                 // Values of this data that are equal may differ for other data.
-                changed |= number(&self.buffers[i].bytes[base + at..base + at + n]) != v;
-                if changed {
-                    self.note_buffer(i, base + at..base + at + n, true);
+                let other = number(&self.buffers[i].bytes[base + at..base + at + n]) ^ v;
+                changed |= (0..n).filter(|k| other >> (8 * k) & 0xff != 0).fold(0, |all, k| all | 1 << k);
+                for run in runs(changed) {
+                    let range = base + at + run.start..base + at + run.end;
+                    self.note_buffer(i, range.clone(), true);
                     if let Some(lane) = lane {
-                        self.note_own(i, base + at..base + at + n, self.lane_agent(lane), true, false);
+                        self.note_own(i, range, self.lane_agent(lane), true, false);
                     }
                 }
                 self.buffers[i].bytes[base + at..base + at + n].copy_from_slice(&v.to_le_bytes()[..n]);
@@ -373,7 +376,7 @@ impl Machine<'_> {
                 self.regs.set_taint(row, lane, taint);
             }
         }
-        changed
+        changed != 0
     }
 
     pub(super) fn lane_agent(&self, lane: usize) -> Agent {
@@ -570,5 +573,20 @@ fn combined(op: Op, num: Num, old: u64, v: u64, c: u64) -> Option<u64> {
         Op::AtomicFlagTestAndSet => 1,
         Op::AtomicFlagClear => 0,
         _ => return None,
+    })
+}
+
+/// Returns the runs of bits that are set.
+fn runs(mut mask: u8) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        (mask != 0).then(|| {
+            let start = at + mask.trailing_zeros() as usize;
+            mask >>= mask.trailing_zeros();
+            let len = mask.trailing_ones();
+            at = start + len as usize;
+            mask = mask.checked_shr(len).unwrap_or(0);
+            start..at
+        })
     })
 }

@@ -1,6 +1,6 @@
 //! `cooplab proofs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +15,11 @@ use coop_cli::{Status, io};
 use coop_device::Profile;
 use coop_exec::interp::Arithmetic;
 use coop_exec::proof::{Options, Verdict};
+use coop_ir::binary;
 use coop_lab::generator::Dialect;
 use coop_lab::llama;
-use coop_lab::proof_campaign::Campaign;
-use coop_lab::proofs::{List, Subject, Tally, Task, word};
+use coop_lab::proof_campaign::{Campaign, Outcomes};
+use coop_lab::proofs::{List, Setting, Subject, Tally, Task, generated, made, word};
 
 #[derive(Args, Debug)]
 pub(crate) struct Proofs {
@@ -33,6 +34,9 @@ pub(crate) struct Proofs {
     /// Take only modules that have this in their names
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
+    /// Prove each lowering in subgroups of 8, 16, 32 and 64, with each placement of elements
+    #[arg(long)]
+    every_setting: bool,
     /// The meaning of float arithmetic
     #[arg(long, value_name = "MODE", value_enum, default_value_t = Mode::Reals)]
     mode: Mode,
@@ -67,6 +71,9 @@ pub(crate) struct Proofs {
     /// Print each planted error that is not refuted, and the whole reason of the first generated module of each kind
     #[arg(long)]
     show_open: bool,
+    /// Keep the first generated module of each kind that is not proved: the original, the lowered one and the case
+    #[arg(long, value_name = "DIR", requires = "generated")]
+    keep: Option<PathBuf>,
     /// Write the tables as a page
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
@@ -79,9 +86,28 @@ enum Mode {
     Strict,
 }
 
+const PROVED: &str = "proved";
+
 /// Locks what threads share. A thread that panicked leaves nothing half done.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes a generated module, its lowering and its case into a folder.
+fn keep(folder: &Path, target: &str, of: &Outcomes) -> Result<(), Failure> {
+    let named = <TargetArg as ValueEnum>::from_str(target, false).map_err(Failure::Usage)?;
+    let name = format!("{} to {target}", of.first()).replace(' ', "-");
+    let write = |end: &str, bytes: &[u8]| {
+        let path = folder.join(format!("{name}.{end}"));
+        let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, bytes));
+        written.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+    };
+    write("toml", made(of.profile, of.seed).case.as_bytes())?;
+    if let Ok(Ok(subject)) = generated(of.profile, of.seed, named) {
+        write("spv", &binary::write(&subject.module))?;
+        write("lowered.spv", &binary::write(&subject.lowered))?;
+    }
+    Ok(())
 }
 
 /// A row of the table.
@@ -100,7 +126,7 @@ impl Proofs {
             Mode::Rounding => Arithmetic::Rounding,
             Mode::Strict => Arithmetic::Strict,
         };
-        let options = Options { arithmetic, seed: self.seed, fixed: Vec::new() };
+        let options = Options { arithmetic, seed: self.seed, fixed: Vec::new(), explain: true };
         if self.generated > 0 {
             return self.generated(options);
         }
@@ -182,7 +208,10 @@ impl Proofs {
 
     /// Lowers and proves. Returns the row of the table.
     fn task(&self, task: &Task, target: TargetArg, options: &Options, tally: &Mutex<Tally>) -> Result<Row, Failure> {
-        match task.subject(target)? {
+        if self.every_setting {
+            return self.every(task, target, options);
+        }
+        match task.subject(target, Setting::default())? {
             Ok(subject) => self.subject(subject, options, tally),
             Err(refusal) => {
                 let fine = task.open.as_ref().is_some_and(|open| refusal.contains(open));
@@ -193,6 +222,54 @@ impl Proofs {
                 Ok(Row { text, kind: "refused", fine })
             }
         }
+    }
+
+    /// Proves a lowering in each setting. Returns one row of the table.
+    fn every(&self, task: &Task, target: TargetArg, options: &Options) -> Result<Row, Failure> {
+        let started = Instant::now();
+        let options = Options { explain: false, ..options.clone() };
+        let (mut outcomes, mut stored) = (BTreeMap::<String, (usize, BTreeSet<u32>)>::new(), 0);
+        let (mut error, mut proved, mut all) = (f64::NEG_INFINITY, 0, 0);
+        for setting in task.settings() {
+            let (said, size) = match task.subject(target, setting)? {
+                // The workgroup is no multiple of the size: the lowering is for others.
+                Err(refusal) if refusal.contains("[refused-subgroup-size]") => continue,
+                Err(refusal) => (format!("refused: {refusal}"), setting.size.unwrap_or_default()),
+                Ok(mut subject) => {
+                    subject.interpreted = subject.interpreted.within(Duration::from_secs(self.timeout));
+                    let proof = subject.prove(&options)?;
+                    stored = stored.max(proof.stored);
+                    let said = match proof.verdict {
+                        Verdict::Proved => {
+                            (error, proved) = (proof.log2_error.max(error), proved + 1);
+                            PROVED.to_owned()
+                        }
+                        Verdict::NotProvable(why) => format!("not provable: {why}"),
+                        Verdict::Refuted(why) => format!("refuted: {why}"),
+                    };
+                    (said, subject.interpreted.config.subgroup_size)
+                }
+            };
+            all += 1;
+            let said = said.lines().next().unwrap_or_default().to_owned();
+            let of = outcomes.entry(said).or_default();
+            of.0 += 1;
+            of.1.insert(size);
+        }
+        let parts: Vec<String> = outcomes
+            .iter()
+            .map(|(said, (count, sizes))| {
+                let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+                format!("{said} ({count} settings, subgroups of {})", sizes.join(", "))
+            })
+            .collect();
+        let (name, target, verdict) = (&task.name, word(target), parts.join("; "));
+        print(&format!("{name} to {target}: {verdict} ({:.1} s)", started.elapsed().as_secs_f64()));
+        let error = if proved > 0 { format!("2^{:.0}", error.ceil()) } else { String::new() };
+        let text = format!("| {name} | {target} | {verdict} | {stored} | | {error} |\n");
+        let kind = if proved == all { PROVED } else { "with another outcome in some setting" };
+        let expected = |said: &String| said == PROVED || task.open.as_ref().is_some_and(|open| said.contains(open));
+        Ok(Row { text, kind, fine: outcomes.keys().all(expected) })
     }
 
     /// Proves a lowering. Returns its row of the table.
@@ -218,8 +295,17 @@ impl Proofs {
         print(&format!("{name} to {target}: {verdict} ({:.1} s)", started.elapsed().as_secs_f64()));
         let mut sound = true;
         if self.planted > 0 && proof.is_proved() {
-            for trial in subject.plant(options, self.planted, self.seed)? {
+            let mut trials = subject.plant(options, self.planted, self.seed)?;
+            let rounding = Options { arithmetic: Arithmetic::Rounding, ..options.clone() };
+            if options.arithmetic != rounding.arithmetic && subject.prove(&rounding)?.is_proved() {
+                trials.extend(subject.plant(&rounding, self.planted, self.seed)?);
+            }
+            for trial in trials {
                 locked(tally).add(&trial);
+                if trial.elsewhere {
+                    sound = false;
+                    print(&format!("the wrong element: {}: {:?}", trial.planted, trial.verdict));
+                }
                 if let Some(data) = &trial.contradicted {
                     sound = false;
                     print(&format!("wrongly proved: {}: {data}", trial.planted));
@@ -266,24 +352,50 @@ impl Proofs {
         // A panic inside is the outcome of its module.
         std::panic::set_hook(Box::new(|_| {}));
         let started = Instant::now();
-        let report = |n: u64| io::error(&format!("{n} proofs after {:.0} s", started.elapsed().as_secs_f64()));
+        let report = |n: u64| io::error(&format!("{n} modules after {:.0} s", started.elapsed().as_secs_f64()));
         let table = campaign.run(&report);
         std::panic::set_hook(hook);
         let mut text = table.text();
         let open = table.open().filter(|_| self.show_open);
         for (target, of) in table.wrong().chain(open) {
-            let _ = writeln!(text, "\n{} to {target}: {}", of.first, of.message);
+            let _ = writeln!(text, "\n{} to {target}: {}", of.first(), of.message);
         }
-        let _ = write!(text, "\n{:.0} s", started.elapsed().as_secs_f64());
+        if let Some(folder) = &self.keep {
+            for (target, of) in table.wrong().chain(table.open()) {
+                keep(folder, target, of)?;
+            }
+        }
+        let (done, next) = (table.next.wrapping_sub(self.seed), table.next);
+        let seconds = started.elapsed().as_secs_f64();
+        let _ = write!(text, "\n{done} modules for each target in {seconds:.0} s; --seed {next} goes on");
         print(&text);
         Ok(if table.wrong().next().is_none() { Status::Success } else { Status::Findings })
     }
 
     fn page_text(&self, tables: &str) -> String {
-        let planted = if self.planted > 0 { format!(" --planted {}", self.planted) } else { String::new() };
+        let mut words: Vec<String> = self.list.iter().map(|list| list.display().to_string()).collect();
+        if let Some([_, cases]) = self.llama.as_deref() {
+            words.push(format!("--llama SHADERS {}", cases.display()));
+        }
+        if !self.only.is_empty() {
+            words.push(format!("--only {}", self.only));
+        }
+        if self.every_setting {
+            words.push("--every-setting".to_owned());
+        }
+        if self.planted > 0 {
+            words.push(format!("--planted {}", self.planted));
+        }
+        let page = self.page.as_deref().and_then(Path::file_name).unwrap_or_default();
+        words.push(format!("--page docs/{}", page.display()));
+        let title = match (self.llama.is_some(), self.every_setting) {
+            (true, _) => "llama.cpp's modules, lowered and proved",
+            (false, true) => "Lowerings that are proved with each placement and size of subgroups",
+            (false, false) => "Lowerings that are proved",
+        };
+        let words = words.join(" ");
         format!(
-            "# Lowerings that are proved\n\nWritten by `cooplab proofs {}{planted} --page docs/proved.md`; [proofs.md](proofs.md) says what a proof is.\n\n{tables}",
-            self.list.as_deref().unwrap_or(Path::new("")).display()
+            "# {title}\n\nWritten by `cooplab proofs {words}`; [proofs.md](proofs.md) says what a proof is.\n\n{tables}"
         )
     }
 }

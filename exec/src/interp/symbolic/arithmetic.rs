@@ -9,7 +9,7 @@ use super::super::taint::Taint;
 use super::bits::{self, Source};
 use super::field::Fp;
 use super::term::{Degree, Sort};
-use super::{Arithmetic, Number, Symbols, Value};
+use super::{Arithmetic, Number, Operand, Rule, Symbols, Value};
 
 impl Symbols {
     /// Returns the number that a value stands for in a float format.
@@ -99,6 +99,12 @@ impl Symbols {
 
     /// Returns the result of an instruction on components of type `num`.
     pub(super) fn each(&mut self, op: Op, num: Num, v: &[Value]) -> Taint {
+        let taint = self.result(op, num, v);
+        self.made_by(op, num, v, taint);
+        taint
+    }
+
+    fn result(&mut self, op: Op, num: Num, v: &[Value]) -> Taint {
         if op.is_comparison() {
             return self.compare(op, num, v);
         }
@@ -194,6 +200,14 @@ impl Symbols {
 
     /// Returns the result of a choice whose condition depends on data.
     pub(super) fn select(&mut self, num: Option<Num>, v: &[Value]) -> Taint {
+        let taint = self.selected(num, v);
+        let nums = [Num::Bool, num.unwrap_or(Num::U32), num.unwrap_or(Num::U32)];
+        let operands = v.iter().zip(nums).map(|(value, num)| Operand { value: *value, num });
+        self.made(taint, || Rule::Function("Select".into()), operands);
+        taint
+    }
+
+    fn selected(&mut self, num: Option<Num>, v: &[Value]) -> Taint {
         let [cond, a, b] = *v else { return self.lose("a choice without three operands") };
         let [condition, sort] = Symbols::identity(cond);
         match num {

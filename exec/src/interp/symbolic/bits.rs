@@ -12,7 +12,7 @@ use super::term::{Degree, Sort, Term};
 use super::{Symbols, Value};
 
 /// The origin of the bits of a part.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Source {
     /// `from` is the value.
     Constant,
@@ -209,8 +209,8 @@ impl Symbols {
                 .map(|parts| Pattern::from_slice(parts))
                 .unwrap_or_else(|| unreachable!("a term of parts has parts"));
         }
-        // Narrower and wider results of one polynomial have their low bits in common.
-        let width = if term.sort() == Sort::Ring { 0 } else { u64::from(term.width()) };
+        // Narrower and wider results of one polynomial have their low bits in common, if they have its fingerprint.
+        let width = if term.sort() == Sort::Ring && self.modular.is_none() { 0 } else { u64::from(term.width()) };
         let atom = self.symbol("atom", &[term.sort() as u64, width, term.fingerprint()]).bits();
         self.atoms.insert(atom, term);
         smallvec![Part { source: Source::Atom(atom), from: 0, len: term.width() }]
@@ -235,7 +235,7 @@ impl Symbols {
                         return Taint::Term(*term);
                     }
                     if term.sort() == Sort::Ring {
-                        return Taint::Term(Term::new(Sort::Ring, width, term.fingerprint(), term.degree()));
+                        return self.narrowed(*term, width);
                     }
                 }
             }
@@ -261,7 +261,7 @@ impl Symbols {
                 let (kind, number) = match part.source {
                     Source::Constant => (0, 0),
                     Source::Input(buffer) => (1, u64::from(buffer)),
-                    Source::Atom(atom) => (2, atom),
+                    Source::Atom(atom) => (2, self.atom_below(atom, part.from as u32 + part.len)),
                 };
                 [kind << 32 | u64::from(part.len), number, part.from]
             })

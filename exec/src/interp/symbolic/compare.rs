@@ -77,6 +77,8 @@ pub struct Agreement {
     pub unbounded: bool,
     /// The values that decided something in the original.
     pub decisions: usize,
+    /// True if a run computed with integers from data.
+    pub integers: bool,
     /// True if no two symbols are made of the same bits of a buffer.
     pub independent: bool,
     /// A decision of the second run that the first does not make.
@@ -84,6 +86,11 @@ pub struct Agreement {
 }
 
 impl Agreement {
+    /// Returns the element that says most about how the runs differ.
+    pub fn first(&self) -> Option<Mismatch> {
+        self.mismatches.iter().find(|m| m.certain).or(self.mismatches.first()).copied()
+    }
+
     /// Returns the binary logarithm of a bound of the probability that different elements have equal fingerprints.
     ///
     /// A difference of degree d vanishes with probability at most d / 2^63.9; so does each of the differences of two
@@ -122,6 +129,7 @@ impl Fingerprints {
             functions: original.symbols.applied.union(&lowered.symbols.applied).count() as u64,
             unbounded: original.symbols.degree_lost || lowered.symbols.degree_lost,
             decisions: original.symbols.decisions.len(),
+            integers: !original.symbols.integers.is_empty() || !lowered.symbols.integers.is_empty(),
             independent: independent([&original.symbols, &lowered.symbols]),
             ..Agreement::default()
         };

@@ -113,7 +113,9 @@ impl Symbols {
             (Reading::Float(format), None) => Fp::float(format.to_f64(bits)),
             (Reading::Float(format), Some(_)) => Some(self.number(Value { bits, term }, format).0),
             (Reading::Integer(width), None) => Some(Fp::integer(signed(bits, width).into())),
-            (Reading::Integer(width), Some(_)) => Some(self.integer(Value { bits, term }, width, true, width).0),
+            (Reading::Integer(width), Some(_)) => {
+                Some(self.integer(Value { bits, term }, width, true, width).number()?.0)
+            }
         }
     }
 }

@@ -17,6 +17,12 @@ use super::{Arithmetic, Number, Symbols, Value, Values, operands};
 impl Symbols {
     /// Returns the result of an instruction of GLSL.std.450 on components.
     pub(super) fn extended(&mut self, op: Glsl, num: Num, v: &[Value]) -> Taint {
+        let taint = self.extended_result(op, num, v);
+        self.made_by_extended(op, num, v, taint);
+        taint
+    }
+
+    fn extended_result(&mut self, op: Glsl, num: Num, v: &[Value]) -> Taint {
         match op {
             Glsl::FMax | Glsl::NMax => return self.extreme("float max", num, v),
             Glsl::FMin | Glsl::NMin => return self.extreme("float min", num, v),
@@ -203,6 +209,15 @@ impl Symbols {
     }
 
     fn dot(&mut self, num: Num, a: &[Value], b: &[Value]) -> Taint {
+        let taint = self.dot_product(num, a, b);
+        if self.expressions.is_some() {
+            let pairs: Vec<(Value, Value)> = a.iter().copied().zip(b.iter().copied()).collect();
+            self.made_by_products(num, &pairs, None, taint);
+        }
+        taint
+    }
+
+    fn dot_product(&mut self, num: Num, a: &[Value], b: &[Value]) -> Taint {
         if a.iter().chain(b).all(|v| v.term.is_none()) {
             return Taint::Exact;
         }
@@ -226,32 +241,37 @@ impl Symbols {
         nums: [Num; 2],
         to: Num,
         packed: bool,
-        signs: [bool; 2],
+        signed: [bool; 2],
         accumulate: bool,
     ) -> Taint {
         let width = to.bits();
         let n = (v.len() - usize::from(accumulate)) / 2;
-        let mut total = (Fp::ZERO, Degree::CONSTANT);
+        let mut pairs: Vec<[(Value, u32); 2]> = Vec::new();
         for i in 0..n {
             let pair = [v[i], v[n + i]];
             if packed {
-                let bytes = pair.map(|x| self.bytes_of(x));
-                for (x, y) in bytes[0].iter().zip(&bytes[1]) {
-                    let (x, y) = (self.exact_integer(*x, 8, signs[0]), self.exact_integer(*y, 8, signs[1]));
-                    total = sum(total, product(x, y));
-                }
+                let [x, y] = pair.map(|x| self.bytes_of(x));
+                pairs.extend(x.into_iter().zip(y).map(|(x, y)| [(x, 8), (y, 8)]));
             } else {
-                let x = self.integer(pair[0], nums[0].bits(), signs[0], width);
-                let y = self.integer(pair[1], nums[1].bits(), signs[1], width);
-                total = sum(total, product(x, y));
+                pairs.push([(pair[0], nums[0].bits()), (pair[1], nums[1].bits())]);
             }
         }
         if accumulate {
-            let accumulator = self.exact_integer(v[2 * n], width, signs[0] || signs[1]);
+            let mut total = (Fp::ZERO, Degree::CONSTANT);
+            for [x, y] in pairs {
+                let (x, y) = (self.exact_integer(x.0, x.1, signed[0]), self.exact_integer(y.0, y.1, signed[1]));
+                total = sum(total, product(x, y));
+            }
+            let accumulator = self.exact_integer(v[2 * n], width, signed[0] || signed[1]);
             let words = [total.0.bits(), accumulator.0.bits()];
-            return self.opaque(width, &format!("saturating sum {width} {}", signs[0] || signs[1]), &words);
+            return self.opaque(width, &format!("saturating sum {width} {}", signed[0] || signed[1]), &words);
         }
-        self.ring(width, total)
+        let mut total = self.integer_constant(0);
+        for [x, y] in pairs {
+            let (x, y) = (self.integer(x.0, x.1, signed[0], width), self.integer(y.0, y.1, signed[1], width));
+            total = total.plus(&x.times(&y));
+        }
+        self.ring_of(width, total)
     }
 
     /// Returns the four bytes of a word.

@@ -16,7 +16,7 @@ use super::super::taint::Taint;
 use super::bits::{self, Bit, Part, Pattern, Source};
 use super::field::Fp;
 use super::term::{Degree, Sort, Term};
-use super::{Number, Symbols, Value};
+use super::{Arithmetic, Integer, Number, Operand, Rule, Symbols, Value};
 
 impl Symbols {
     /// Returns the number that a pattern stands for, read as signed or unsigned.
@@ -32,14 +32,54 @@ impl Symbols {
             (true, core_signed) => (core, core_signed),
         };
         let name = self.hash("integer pattern", &core).bits();
-        let symbol = self.symbol("integer", &[name, u64::from(as_signed)]);
+        let name = self.symbol("integer", &[name, u64::from(as_signed)]).bits();
         let function = core.iter().any(|part| matches!(part.source, Source::Atom(_)));
+        let symbol = match self.patterns.get(&name) {
+            Some(number) => *number,
+            None => {
+                let number = self.sum_of_bits(&core, as_signed);
+                self.patterns.insert(name, number);
+                number
+            }
+        };
         self.integers.entry(symbol.bits()).or_insert_with(|| (core.as_slice().into(), as_signed));
         (symbol, if function { Degree::FUNCTION } else { Degree::SYMBOL })
     }
 
+    /// Returns the sum of the bits of a pattern, each with its weight: a bit of a buffer is a symbol, and so are the bits of
+    /// another term together.
+    fn sum_of_bits(&mut self, parts: &[Part], read_signed: bool) -> Fp {
+        let (mut total, mut weight) = (Fp::ZERO, Fp::ONE);
+        for (i, part) in parts.iter().enumerate() {
+            // The highest bit of a number with a sign counts against it.
+            let negative = read_signed && i + 1 == parts.len();
+            match part.source {
+                Source::Atom(atom) => {
+                    let atom = self.atom_below(atom, part.from as u32 + part.len);
+                    let words = [atom, part.from, u64::from(part.len), u64::from(negative)];
+                    total = total.plus(self.symbol("integer part", &words).times(weight));
+                    weight = weight.times(Fp::power_of_two(part.len as i32));
+                }
+                source => {
+                    for bit in 0..part.len {
+                        let value = match source {
+                            Source::Input(buffer) => {
+                                self.symbol("bit of a buffer", &[u64::from(buffer), part.from + u64::from(bit)])
+                            }
+                            _ => Fp::integer(i128::from(part.from >> bit & 1)),
+                        };
+                        let value = value.times(weight);
+                        total = if negative && bit + 1 == part.len { total.minus(value) } else { total.plus(value) };
+                        weight = weight.plus(weight);
+                    }
+                }
+            }
+        }
+        total
+    }
+
     /// Returns the number that a value of `width` bits stands for in the ring modulo 2^`to`.
-    pub(super) fn integer(&mut self, value: Value, width: u32, read_signed: bool, to: u32) -> Number {
+    pub(super) fn integer(&mut self, value: Value, width: u32, read_signed: bool, to: u32) -> Integer {
         let Some(term) = value.term else {
             // Modulo 2^to one representative is as good as another; all places take the same.
             let number = if read_signed || to <= width {
@@ -47,13 +87,16 @@ impl Symbols {
             } else {
                 i128::from(mask(value.bits, width))
             };
-            return (Fp::integer(number), Degree::CONSTANT);
+            return self.integer_constant(number);
         };
+        if let Some(integer) = self.modular_integer(value, width, read_signed, to) {
+            return integer;
+        }
         if term.sort() == Sort::Ring && to <= width {
-            return (Fp::from_bits(term.fingerprint()), term.degree());
+            return Integer::of_field((Fp::from_bits(term.fingerprint()), term.degree()));
         }
         let parts = self.parts(value, width);
-        self.pattern(&parts, read_signed || to <= width)
+        Integer::of_field(self.pattern(&parts, read_signed || to <= width))
     }
 
     /// Returns the number of a value that is read exactly: not modulo anything.
@@ -89,21 +132,22 @@ impl Symbols {
         let number = |this: &mut Symbols, k: usize| this.integer(v[k], width, true, width);
         Some(match op {
             Op::IAdd | Op::ISub | Op::IMul => {
-                let ((x, dx), (y, dy)) = (number(self, 0), number(self, 1));
+                let (x, y) = (number(self, 0), number(self, 1));
                 let result = match op {
-                    Op::IAdd => (x.plus(y), dx.of_sum(dy)),
-                    Op::ISub => (x.minus(y), dx.of_sum(dy)),
-                    _ => (x.times(y), dx.of_product(dy)),
+                    Op::IAdd => x.plus(&y),
+                    Op::ISub => x.plus(&y.negated()),
+                    _ => x.times(&y),
                 };
-                self.ring(width, result)
+                self.ring_of(width, result)
             }
             Op::SNegate => {
-                let (x, degree) = number(self, 0);
-                self.ring(width, (x.negated(), degree))
+                let x = number(self, 0);
+                self.ring_of(width, x.negated())
             }
             Op::Not => {
-                let (x, degree) = number(self, 0);
-                self.ring(width, (x.negated().minus(Fp::ONE), degree))
+                let x = number(self, 0);
+                let less = self.integer_constant(-1);
+                self.ring_of(width, x.negated().plus(&less))
             }
             Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor => self.logic(op, width, v),
             Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic => return self.shift(op, width, v),
@@ -135,6 +179,10 @@ impl Symbols {
             return None;
         }
         let by = u32::try_from(v[1].bits).unwrap_or(u32::MAX);
+        if op == Op::ShiftLeftLogical && by < width && v[0].term.is_some_and(|term| term.sort() == Sort::Ring) {
+            let (x, power) = (self.integer(v[0], width, true, width), self.integer_constant(1 << by));
+            return Some(self.ring_of(width, x.times(&power)));
+        }
         let parts = self.parts(v[0], width);
         let parts = match op {
             Op::ShiftLeftLogical => bits::shifted_left(&parts, width, by),
@@ -173,6 +221,14 @@ impl Symbols {
 
     /// Returns the result of a conversion.
     pub(super) fn convert(&mut self, conv: &Conv, v: Value) -> Taint {
+        let taint = self.converted(conv, v);
+        let exact = self.arithmetic == Arithmetic::Reals && conv.op == Op::FConvert && !conv.saturate;
+        let rule = || if exact { Rule::Same } else { Rule::Function(conv.op.name().unwrap_or("?").into()) };
+        self.made(taint, rule, [Operand { value: v, num: conv.from }]);
+        taint
+    }
+
+    fn converted(&mut self, conv: &Conv, v: Value) -> Taint {
         let (from, to) = (conv.from, conv.to);
         let (fw, tw) = (from.bits(), to.bits());
         match conv.op {

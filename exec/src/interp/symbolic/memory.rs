@@ -4,6 +4,8 @@
 //! data buffer are its input; other bytes of anything else are constant. What is read is put together from its bytes in
 //! the form of `bits`, so it does not matter in which widths it was written.
 
+use smallvec::SmallVec;
+
 use super::super::location::Location;
 use super::super::taint::Taint;
 use super::bits;
@@ -108,7 +110,7 @@ impl Symbols {
         self.of_parts(whole)
     }
 
-    /// Records what is written. Returns true if that may be another value than was there, for some data.
+    /// Records what is written. Returns a bit for each byte that may have another value than was there, for some data.
     pub(in crate::interp) fn write(
         &mut self,
         place: Location,
@@ -116,10 +118,12 @@ impl Symbols {
         at: usize,
         bytes: usize,
         taint: Taint,
-    ) -> bool {
+    ) -> u8 {
         let is_data = matches!(place, Location::Buffer(index, _) if self.cells.data.get(index) == Some(&true));
-        let Some((cells, base)) = self.cells.of(place, own, at + bytes) else { return true };
-        let mut changed = false;
+        let Some((cells, base)) = self.cells.of(place, own, at + bytes) else {
+            return u8::MAX >> (8 - bytes.clamp(1, 8));
+        };
+        let mut changed: SmallVec<[(usize, Cell, Cell); 8]> = SmallVec::new();
         for (i, cell) in cells[base + at..base + at + bytes].iter_mut().enumerate() {
             let now = match taint {
                 Taint::Exact | Taint::Undefined => Cell::Constant,
@@ -129,10 +133,23 @@ impl Symbols {
             };
             // A constant may be written over another; the caller compares the values of those.
             let constant = [*cell, now].iter().all(|c| *c == Cell::Constant || *c == Cell::Kept && !is_data);
-            changed |= !constant && (*cell != now || now == Cell::Lost);
+            if !constant && (*cell != now || now == Cell::Lost) {
+                changed.push((i, *cell, now));
+            }
             *cell = now;
         }
-        changed
+        let other = changed.into_iter().filter(|(_, before, now)| !self.is_same(*before, *now));
+        other.fold(0, |all, (i, ..)| all | 1 << i)
+    }
+
+    /// Returns true if two cells are the same byte of one term, whatever the widths that it was written in.
+    fn is_same(&mut self, before: Cell, now: Cell) -> bool {
+        let (Cell::Byte(x, i), Cell::Byte(y, j)) = (before, now) else { return false };
+        let mut byte = |term: Term, k: u8| {
+            let parts = self.parts(Value { bits: 0, term: Some(term) }, term.width());
+            bits::slice(&parts, 8 * u32::from(k), 8)
+        };
+        byte(x, i) == byte(y, j)
     }
 
     /// Returns the ends of the bytes that were written in a buffer, as far as anything was.

@@ -14,11 +14,13 @@ mod arithmetic;
 mod bits;
 mod compare;
 mod explain;
+mod expression;
 mod extended;
 mod field;
 mod integer;
 mod matrix;
 mod memory;
+mod modular;
 pub(super) mod term;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,9 +37,12 @@ use super::registers::Regs;
 use super::taint::Taint;
 use bits::Part;
 pub use compare::{Agreement, Blocks, Elements, Fingerprints, Mismatch};
+pub use expression::ExpressionDifference;
+use expression::{Expressions, Operand, Rule};
 use field::Fp;
 pub(super) use matrix::Multiplication;
 use memory::Cells;
+use modular::{Integer, Modular};
 use term::{Degree, Key, Sort, Term};
 
 /// The meaning of float arithmetic in a proof.
@@ -61,6 +66,10 @@ pub struct Symbolic {
     pub seed: u64,
     /// True for each buffer whose contents are data; the others have the given contents only.
     pub data: Vec<bool>,
+    /// True to count integers modulo powers of two: slower, and knows what the field does not.
+    pub modular: bool,
+    /// True to keep how each term came about, for [`Fingerprints::difference`].
+    pub expressions: bool,
 }
 
 /// The value of an operand, with its term if it depends on data.
@@ -96,6 +105,10 @@ pub(super) struct Symbols {
     numbers: FxHashMap<u64, (Term, Num)>,
     /// A bit for each value of the lowest bits of a number symbol: most results are none.
     maybe_numbers: Vec<u64>,
+    /// The integers, if they count modulo powers of two.
+    modular: Option<Modular>,
+    /// The numbers of patterns, by their names.
+    patterns: FxHashMap<u64, Fp>,
     /// The bits that an integer symbol is the value of, and true if they are read as signed.
     integers: FxHashMap<u64, (Box<[Part]>, bool)>,
     /// The uninterpreted functions applied, each with its operands.
@@ -112,6 +125,8 @@ pub(super) struct Symbols {
     pub lost_now: Option<String>,
     /// The first instruction that lost a term.
     pub lost: Option<(InstRef, String)>,
+    /// How terms came about, if that is asked for.
+    expressions: Option<Expressions>,
     /// The last instructions of the blocks that were executed.
     pub blocks: FxHashSet<InstRef>,
     /// A decision that depends on data in a way that is not known.
@@ -130,6 +145,8 @@ impl Symbols {
             fits: FxHashMap::default(),
             numbers: FxHashMap::default(),
             maybe_numbers: vec![0; 1 << (FILTER_BITS - 6)],
+            modular: options.modular.then(Modular::default),
+            patterns: FxHashMap::default(),
             integers: FxHashMap::default(),
             applied: FxHashSet::default(),
             degree: 0,
@@ -138,6 +155,7 @@ impl Symbols {
             decided: BTreeMap::new(),
             lost_now: None,
             lost: None,
+            expressions: options.expressions.then(Expressions::default),
             blocks: FxHashSet::default(),
             depends: None,
             cells: Cells::new(&options.data),
@@ -146,14 +164,19 @@ impl Symbols {
 
     /// Returns the random element that stands for a symbol. The tag keeps kinds of symbols apart.
     fn symbol(&self, tag: &str, of: &[u64]) -> Fp {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u64(self.seed);
-        hasher.write(tag.as_bytes());
+        let mut hasher = self.hasher(tag);
         hasher.write_u64(of.len() as u64);
         for word in of {
             hasher.write_u64(*word);
         }
         Fp::new(hasher.finish())
+    }
+
+    fn hasher(&self, tag: &str) -> DefaultHasher {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.seed);
+        hasher.write(tag.as_bytes());
+        hasher
     }
 
     /// Returns the symbol of an uninterpreted function of operands.
