@@ -10,8 +10,8 @@ static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 /// True once the user has interrupted the process.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The exit status of a process that is interrupted twice, as shells have it.
-const INTERRUPTED_TWICE: i32 = 130;
+/// The exit status of a process that an interrupt ends, as shells have it.
+const INTERRUPTED_STATUS: i32 = 130;
 
 /// A line of progress on standard error, hidden where that is no terminal. It goes when the value does.
 #[derive(Debug)]
@@ -78,8 +78,18 @@ pub(crate) fn aside<R>(write: impl FnOnce() -> R) -> R {
 pub fn watch_interrupts() -> Result<(), String> {
     let handler = || {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED_TWICE);
+            std::process::exit(INTERRUPTED_STATUS);
         }
+    };
+    ctrlc::set_handler(handler).map_err(|error| format!("interrupts can't be watched: {error}"))
+}
+
+/// From now on an interrupt ends the process, which says how to start again: for work that keeps nothing until it is done.
+pub fn end_on_interrupt() -> Result<(), String> {
+    let line = shell_line(&std::env::args().collect::<Vec<_>>());
+    let handler = move || {
+        crate::io::error(&format!("interrupted; to start again: {line}"));
+        std::process::exit(INTERRUPTED_STATUS);
     };
     ctrlc::set_handler(handler).map_err(|error| format!("interrupts can't be watched: {error}"))
 }

@@ -81,7 +81,7 @@ fn every_placement_agrees() {
     shown("placements", &[&arguments[..], &size].concat());
     let json = cooprun(&[&arguments[..], &size, &["--json"]].concat()).json();
     assert_eq!(json["ok"], true);
-    assert_eq!(json["runs"].as_array().map(Vec::len), Some(4), "{json}");
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(5), "{json}");
     assert_eq!(json["comparisons"][2]["device"], "interpreter, placement permuted");
 }
 

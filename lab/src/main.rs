@@ -10,7 +10,8 @@ use commands::{
     uniformity,
 };
 use coop_cli::args::OutputStyle;
-use coop_cli::cooprun::report;
+use coop_cli::cooprun::{Failure, report};
+use coop_cli::progress;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,6 +69,12 @@ enum Command {
 fn main() -> ExitCode {
     coop_cli::run("cooplab", || {
         let cli = Cli::parse();
+        // These go on where they were.
+        let resumed =
+            matches!(&cli.command, Command::Campaign(_)) || matches!(&cli.command, Command::Proofs(p) if p.resumes());
+        if !resumed && let Err(error) = progress::end_on_interrupt() {
+            return report(Err(Failure::Usage(error)), false);
+        }
         let result = match &cli.command {
             Command::Campaign(command) => command.run(),
             Command::Uniformity(command) => command.run(),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use coop_cli::args::TargetArg;
+use coop_cli::progress::interrupted;
 use coop_exec::interp::ExpressionDifference;
 use coop_exec::proof::{Options, Verdict};
 
@@ -134,7 +135,7 @@ impl Campaign {
             for _ in 0..self.jobs.max(1) {
                 scope.spawn(|| {
                     loop {
-                        let late = self.most.is_some_and(|most| start.elapsed() > most);
+                        let late = interrupted() || self.most.is_some_and(|most| start.elapsed() > most);
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         if number >= self.modules || late {
                             return;

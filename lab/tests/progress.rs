@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 fn folder(name: &str) -> PathBuf {
@@ -19,32 +19,48 @@ fn value(line: &str, option: &str) -> u64 {
     words.nth(1).and_then(|word| word.parse().ok()).expect("a number")
 }
 
-#[test]
-fn an_interrupted_campaign_says_how_to_go_on() {
-    let keep = folder("interrupted");
-    let runner = std::env::var("COOP_RUNNER").ok();
-    let mut command = match &runner {
-        Some(runner) => {
+fn cooplab() -> Command {
+    match std::env::var("COOP_RUNNER") {
+        Ok(runner) => {
             let mut command = Command::new(runner);
             command.arg(env!("CARGO_BIN_EXE_cooplab"));
             command
         }
-        None => Command::new(env!("CARGO_BIN_EXE_cooplab")),
-    };
-    let options =
-        ["campaign", "--on", "interp", "--dialect", "khr,nv2", "--target", "", "--shrink", "0", "--jobs", "2"];
-    let child = command
-        .args(options)
-        .args(["--seed=5", "--count", "1000000", "--bytes", "60", "--keep"])
-        .arg(&keep)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it runs");
+        Err(_) => Command::new(env!("CARGO_BIN_EXE_cooplab")),
+    }
+}
+
+/// Interrupts a command after three seconds.
+fn interrupted(command: &mut Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     std::thread::sleep(Duration::from_secs(3));
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
     assert!(sent.success());
-    let out = child.wait_with_output().expect("it ends");
+    child.wait_with_output().expect("it ends")
+}
+
+/// Proofs of generated modules go on where they were; what keeps nothing says how to start again.
+#[test]
+fn other_interrupted_work_says_how_to_go_on() {
+    let out = interrupted(cooplab().args(["proofs", "--generated", "1000000", "--seed", "5", "--target", "scalar"]));
+    let said = String::from_utf8_lossy(&out.stdout);
+    let next = said.lines().last().and_then(|l| l.split("--seed ").nth(1)?.split(' ').next()?.parse::<u64>().ok());
+    assert!(next.is_some_and(|next| next > 5) && said.ends_with(" goes on\n"), "{said}");
+    let out = interrupted(cooplab().args(["uniformity", "--count", "1000000", "--seed", "5"]));
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(130), "{said}");
+    let line = said.lines().find_map(|l| l.strip_prefix("interrupted; to start again: ")).expect("how to start again");
+    assert!(line.ends_with("cooplab uniformity --count 1000000 --seed 5"), "{line}");
+}
+
+#[test]
+fn an_interrupted_campaign_says_how_to_go_on() {
+    let keep = folder("interrupted");
+    let mut command = cooplab();
+    let options =
+        ["campaign", "--on", "interp", "--dialect", "khr,nv2", "--target", "", "--shrink", "0", "--jobs", "2"];
+    command.args(options).args(["--seed=5", "--count", "1000000", "--bytes", "60", "--keep"]).arg(&keep);
+    let out = interrupted(&mut command);
     let (table, said) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert_eq!(out.status.code(), Some(0), "{table}{said}");
     assert!(!said.contains("modules, "), "no line of progress without a terminal: {said}");

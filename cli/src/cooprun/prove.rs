@@ -12,7 +12,7 @@ use super::verify::{self, LanesName};
 use super::{CaseArgs, Failure, cover, json, print};
 use crate::args::{OutputStyle, ProfileArgs, TargetArg};
 use crate::interp::InterpArgs;
-use crate::{Status, io};
+use crate::{Status, io, progress};
 
 #[derive(Args, Debug)]
 pub(super) struct Prove {
@@ -80,6 +80,7 @@ impl Prove {
     }
 
     pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
+        progress::end_on_interrupt().map_err(Failure::Usage)?;
         let original = io::load(&self.module)?;
         let case = self.interp.apply(self.case.load()?);
         let options = self.case.options(0)?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use coop_cli::args::{MOST_JOBS, MOST_SECONDS, TargetArg, whole};
 use coop_cli::cooprun::{Failure, print};
-use coop_cli::progress::Progress;
+use coop_cli::progress::{self, Progress};
 use coop_cli::{Status, io};
 use coop_device::Profile;
 use coop_exec::interp::Arithmetic;
@@ -120,6 +120,11 @@ struct Row {
 }
 
 impl Proofs {
+    /// Returns true if an interrupt leaves a seed to go on with.
+    pub(crate) fn resumes(&self) -> bool {
+        self.generated > 0
+    }
+
     pub(crate) fn run(&self) -> Result<Status, Failure> {
         let arithmetic = match self.mode {
             Mode::Reals => Arithmetic::Reals,
@@ -348,6 +353,7 @@ impl Proofs {
             jobs: self.jobs,
             most: self.most_seconds.map(Duration::from_secs),
         };
+        progress::watch_interrupts().map_err(Failure::Usage)?;
         let hook = std::panic::take_hook();
         // A panic inside is the outcome of its module.
         std::panic::set_hook(Box::new(|_| {}));

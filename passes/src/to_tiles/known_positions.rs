@@ -120,6 +120,7 @@ pub(super) struct Setting<'a> {
     pub(super) options: &'a Options<'a>,
     pub(super) mats: &'a FxHashMap<Id, Mat>,
     pub(super) size: u32,
+    /// The subgroups of every workgroup, where that is known.
     pub(super) subgroups: Option<u32>,
 }
 

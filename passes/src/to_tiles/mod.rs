@@ -199,7 +199,8 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, lean: bool) -> Result<(), Refusal>
     let mut g = Globals::new(m);
     let (mats, tile_types) = split_types(m, &mut g, &logical, &shapes, (&workgroup, size))?;
     check_element_order(m, cx, &mats)?;
-    let setting = Setting { options: cx.options, mats: &mats, size, subgroups };
+    let counted = subgroups.filter(|_| invocations.is_some());
+    let setting = Setting { options: cx.options, mats: &mats, size, subgroups: counted };
     let versions = known_positions::split(m, &setting);
     let split: FxHashSet<Id> = mats.values().filter(|m| !m.is_kept()).map(|m| m.ty).collect();
     dead_matrices::run(m, &constants, &mats.keys().copied().collect(), &split);
