@@ -5,9 +5,9 @@ use crate::subgroups::Subgroups;
 #[cfg(feature = "kernels")]
 use crate::vulkan;
 use crate::{
-    Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities, cleanup,
-    decorations, device, dialect, emulate, entry, fold, inline, input_blocks, kernel, private, specialize, subgroups,
-    tensor, to_scalar, to_tiles, visibility,
+    Cause, Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities,
+    cleanup, decorations, device, dialect, emulate, entry, fold, inline, input_blocks, kernel, private, specialize,
+    subgroups, tensor, to_scalar, to_tiles, visibility,
 };
 use coop_device::Feature;
 use coop_ir::grammar::implied_capabilities;
@@ -32,6 +32,22 @@ impl PassCx<'_> {
     /// Refuses to go on where a limit of the options is reached.
     pub(crate) fn within_limits(&self, m: &Module, at: Option<InstRef>) -> Result<(), Refusal> {
         within_limits(m, self.options, at)
+    }
+}
+
+/// Runs a pass with a wish, and without it on what the module was before if there is too little shared memory.
+pub(crate) fn with_or_without(
+    m: &mut Module,
+    cx: &mut PassCx<'_>,
+    pass: fn(&mut Module, &mut PassCx<'_>, bool) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let before = (m.clone(), cx.report.clone());
+    match pass(m, cx, true) {
+        Err(refusal) if refusal.cause == Cause::OutOfSharedMemory => {
+            (*m, *cx.report) = before;
+            pass(m, cx, false)
+        }
+        done => done,
     }
 }
 

@@ -36,9 +36,9 @@ use crate::decorations::{self, Decorated};
 use crate::matrix::arena::Arena;
 use crate::matrix::placement::{MajorOrder, Placement, Run, Shape, Use};
 use crate::matrix::{dead_matrices, lanes};
-use crate::pipeline::PassCx;
+use crate::pipeline::{PassCx, with_or_without};
 use crate::tensor::{Access, Tensors};
-use crate::{Cause, LoweredMatrix, Refusal};
+use crate::{LoweredMatrix, Refusal};
 use coop_ir::builder::Globals;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -126,18 +126,11 @@ enum Deferred {
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
-    let before = (m.clone(), cx.report.clone());
-    match lower(m, cx, true) {
-        // What stays in shared memory may be what others lack room for.
-        Err(refusal) if refusal.cause == Cause::OutOfSharedMemory => {
-            (*m, *cx.report) = before;
-            lower(m, cx, false)
-        }
-        done => done,
-    }
+    // What stays in shared memory may be what others lack room for.
+    with_or_without(m, cx, lower)
 }
 
-/// With `make_resident`, factors may stay in shared memory.
+/// With `settle`, factors may stay in shared memory.
 fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusal> {
     if let Some(r) = m.globals_with(Op::TypeCooperativeMatrixNV).next() {
         let why = "matrices of SPV_NV_cooperative_matrix are not lowered yet";

@@ -47,10 +47,10 @@ use crate::matrix::lanes::unknown_size;
 use crate::matrix::logical::{Logical, logical};
 use crate::matrix::placement::{Shape, ThreadGrid, Use};
 use crate::matrix::{dead_matrices, observed_replication};
-use crate::pipeline::PassCx;
+use crate::pipeline::{PassCx, with_or_without};
 use crate::tensor::{Access, Tensors};
 use crate::workgroup::Workgroup;
-use crate::{Cause, LoweredMatrix, Refusal};
+use crate::{LoweredMatrix, Refusal};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -155,17 +155,10 @@ struct Tiles<'a, 'cx> {
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
-    if !known_positions::may_split(m, cx.options) {
-        return lower(m, cx, false);
+    if known_positions::may_split(m, cx.options) {
+        return with_or_without(m, cx, lower);
     }
-    let before = (m.clone(), cx.report.clone());
-    match lower(m, cx, true) {
-        Err(refusal) if refusal.cause == Cause::OutOfSharedMemory => {
-            (*m, *cx.report) = before;
-            lower(m, cx, false)
-        }
-        done => done,
-    }
+    lower(m, cx, false)
 }
 
 /// With `lean`, a module with versions takes little shared memory, so that several of its workgroups run on a multiprocessor.
