@@ -278,7 +278,7 @@ mod tests {
         assert!(start.elapsed() < Duration::from_secs(20));
     }
 
-    /// What a process starts counts with it: a shell is small, whatever it runs.
+    /// Processes that it starts count with it: a shell is small, whatever it runs.
     #[test]
     fn the_limit_of_memory_is_for_all_of_a_group() {
         let hungry = "sh -c 'x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done'; true";

@@ -362,7 +362,7 @@ fn a_module_becomes_small() {
     }
 }
 
-/// What spirv-val accepts stays so: a module of each kind, reduced to one instruction, without spirv-val's help and with it.
+/// A module that spirv-val accepts stays so: a module of each kind, reduced to one instruction, without spirv-val's help and with it.
 #[test]
 fn what_is_left_is_valid() {
     let val = |environment: &str, file: &Path| {

@@ -240,7 +240,7 @@ const MENDED: &[Mended] = &[
     },
 ];
 
-/// What was lowered wrongly is refuted, with the element, and what is made of it today is proved.
+/// A wrong lowering of an older commit is refuted, with the element, and the one of today is proved.
 #[test]
 fn mended_defects_are_refuted() {
     let folder = testing::repository().join("testdata/mended");

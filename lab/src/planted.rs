@@ -270,7 +270,8 @@ impl Finder<'_> {
     }
 
     fn conversion(&mut self, at: InstRef, inst: &Inst) {
-        let widths = inst.id(0).zip(inst.result).and_then(|(from, to)| Some((self.float(from)?, self.float(to)?)));
+        let widths =
+            inst.ids().next().zip(inst.result).and_then(|(from, to)| Some((self.float(from)?, self.float(to)?)));
         if widths.is_some_and(|(from, to)| from > to) {
             let mode = FPRoundingMode::RTZ.0;
             self.add(Kind::Mode, at, Edit::Decorate(Decoration::FPRoundingMode, vec![mode]));

@@ -58,29 +58,16 @@ const ROW_LANES: [u32; 2] = [1, 2];
 /// The elements of a fragment that an invocation holds.
 const LENGTH: u32 = 8;
 
-/// The most subgroups that tell each other what they found.
-const MOST_SUBGROUPS: u32 = 64;
-
 /// Shared memory with which two workgroups run on a multiprocessor of an H200 at a time. 24,576 bytes still do, half of 48 KB,
 /// and 25,600 do not (docs/performance.md).
 const LEAN: u32 = 49_152 / 2 - 1024;
 
-/// A question to the device.
+/// A question to the device about tiles.
 #[derive(Clone, Copy, Debug)]
-enum Check {
-    /// Element `i` of a left factor's tile is at the position of element `i` of an accumulator's, for all `i`.
-    SamePositions(Mat),
-    /// The elements of a row are those of [`ROWS`], in the lanes that [`ROW_LANES`] says.
-    RowsInLanes(Mat),
-}
-
-impl Check {
-    /// The matrix whose tiles are known when the check holds.
-    fn mat(&self) -> &Mat {
-        match self {
-            Check::SamePositions(mat) | Check::RowsInLanes(mat) => mat,
-        }
-    }
+struct Check {
+    /// A matrix with such tiles: a left factor if element `i` has to be at the position of element `i` of an accumulator, for
+    /// all `i`; an accumulator if the elements of a row have to be those of [`ROWS`], in the lanes that [`ROW_LANES`] says.
+    mat: Mat,
 }
 
 /// An entry point with two versions of its code.
@@ -108,9 +95,13 @@ impl Versions {
     }
 }
 
-/// Returns true if entry points may get versions, as far as the device and the opcodes of the module tell.
+/// Returns true if entry points may get versions, as far as the device (its invocations vote and shuffle) and the opcodes of the
+/// module tell.
 pub(super) fn may_split(m: &Module, options: &Options<'_>) -> bool {
-    let driver = options.profile.is_some_and(|p| DRIVERS.contains(&p.driver.as_str()));
+    let operations = SubgroupOperations(SubgroupOperations::VOTE.0 | SubgroupOperations::SHUFFLE.0);
+    let driver = options.profile.is_some_and(|p| {
+        DRIVERS.contains(&p.driver.as_str()) && p.limits.subgroup_supported_operations.has(operations)
+    });
     let moves = |r: InstRef| matches!(m.inst(r).op, Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixReduceNV);
     driver && m.functions.iter().flat_map(|f| f.insts()).any(moves)
 }
@@ -125,16 +116,10 @@ pub(super) struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// Returns true if tiles are expected to be NVIDIA's fragments, and invocations can vote and shuffle.
+    /// Returns true if tiles are as large as NVIDIA's fragments.
     fn expects_fragments(&self, mat: Mat) -> bool {
-        let operations = SubgroupOperations(SubgroupOperations::VOTE.0 | SubgroupOperations::SHUFFLE.0);
-        let expected = self.options.profile.is_some_and(|p| {
-            DRIVERS.contains(&p.driver.as_str()) && p.limits.subgroup_supported_operations.has(operations)
-        });
-        expected
-            && self.size == LANES
-            && (mat.tile_rows, mat.tile_cols) == (EXTENT, EXTENT)
-            && represents_positions(mat)
+        let extents = (mat.tile_rows, mat.tile_cols);
+        self.size == LANES && extents == (EXTENT, EXTENT) && represents_positions(mat)
     }
 
     /// The check for an instruction whose elements could stay in registers.
@@ -145,13 +130,13 @@ impl Setting<'_> {
         if inst.op == Op::CooperativeMatrixReduceNV {
             let by_row = inst.enumerant(1) == Some(CooperativeMatrixReduce::Row);
             let what = combine(m, ids.next()?);
-            return Some(Check::RowsInLanes(from)).filter(|_| by_row && self.shuffles(from, to, what));
+            return Some(Check { mat: from }).filter(|_| by_row && self.shuffles(from, to, what));
         }
         let converts = inst.op.is_conversion() || inst.op == Op::CooperativeMatrixConvertNV;
         let profile = self.options.profile?;
         let extents = (from.tile_rows, from.tile_cols);
         let stays = from.elem == to.elem || shape::has_tile(profile, to.elem.scalar, from.shape.use_, extents);
-        Some(Check::SamePositions(to)).filter(|_| converts && stays && self.copies(from, to))
+        Some(Check { mat: to }).filter(|_| converts && stays && self.copies(from, to))
     }
 
     /// Returns true if each subgroup may hold elements of both matrices at the same positions.
@@ -177,8 +162,7 @@ impl Setting<'_> {
 /// Gives entry points two versions whose loops have instructions for which positions matter.
 pub(super) fn split(m: &mut Module, setting: &Setting<'_>) -> Versions {
     let mut versions = Versions::default();
-    let known = setting.subgroups.is_some_and(|n| (1..=MOST_SUBGROUPS).contains(&n));
-    if kernel::is_kernel(m) || !known || !may_split(m, setting.options) {
+    if kernel::is_kernel(m) || setting.subgroups.is_none() || !may_split(m, setting.options) {
         return versions;
     }
     let functions: FxHashSet<Id> = entries(m).collect();
@@ -218,7 +202,7 @@ fn checks_in_loops(m: &Module, function: &Function, setting: &Setting<'_>) -> Ve
     let mut checks: Vec<Check> = Vec::new();
     for (_, block) in function.blocks.iter().enumerate().filter(|(n, _)| loops.innermost(*n).is_some()) {
         for check in block.insts.iter().filter_map(|r| setting.check(m, m.inst(*r))) {
-            if checks.iter().all(|other| other.mat().tile != check.mat().tile) {
+            if checks.iter().all(|other| other.mat.tile != check.mat.tile) {
                 checks.push(check);
             }
         }
@@ -236,7 +220,7 @@ impl Tiles<'_, '_> {
     pub(super) fn checked_mats(&self, m: &Module) -> Vec<(InstRef, Mat)> {
         let of = |v: &Versioned| {
             let at = m.def(v.entry);
-            let mats = v.checks.iter().map(|check| *check.mat());
+            let mats = v.checks.iter().map(|check| check.mat);
             mats.filter_map(|mat| Some((at?, mat))).collect::<Vec<_>>()
         };
         self.versions.entries.iter().flat_map(of).collect()
@@ -248,8 +232,7 @@ impl Tiles<'_, '_> {
             return Ok(());
         };
         let Some(at) = m.def(first.entry).filter(|_| count > 1) else { return Ok(()) };
-        let word = Scalar::Int { width: 32, signed: false };
-        let elem = Elem { scalar: word, ty: g.scalar(m, word) };
+        let elem = Elem { scalar: Scalar::Int { width: 32, signed: false }, ty: g.uint(m, 32) };
         let layout = Layout::new(elem, (1, count), (1, count), false, 0);
         let region = self.arena.take(at, "the positions of elements", Zone::Workgroup, layout.quads() * QUAD)?;
         self.versions.words = Some(StagingBuffer { layout, region, each: 0 });
@@ -272,7 +255,7 @@ impl Tiles<'_, '_> {
     /// factor's are those of accumulators with the same components, or the rows of an accumulator's are in lanes.
     fn is_checked(&self, tile: Id) -> bool {
         let version = self.versions.entries.iter().find(|v| self.function.id == Some(v.versions[0]));
-        version.is_some_and(|v| v.checks.iter().any(|check| check.mat().tile == tile))
+        version.is_some_and(|v| v.checks.iter().any(|check| check.mat.tile == tile))
     }
 
     /// Has an entry point with versions choose between them, behind the iota tables are written. Returns false if it has none.
@@ -330,21 +313,15 @@ impl Tiles<'_, '_> {
 
     /// The function that does a check: its result is the same in all invocations of a subgroup.
     fn check_function(&mut self, m: &mut Module, g: &mut Globals, check: &Check) -> Id {
-        require_capability(m, Capability::GroupNonUniform);
-        require_capability(m, Capability::GroupNonUniformVote);
-        let bool = g.bool(m);
-        let label = match check {
-            Check::SamePositions(mat) => format!("coop_same_positions_{}", mat.elem.scalar),
-            Check::RowsInLanes(mat) => {
-                require_capability(m, Capability::GroupNonUniformShuffle);
-                format!("coop_rows_in_lanes_{}", mat.elem.scalar)
-            }
-        };
-        let mut f = FunctionBuilder::new(m, g, &label, bool, &[]);
-        let held = match check {
-            Check::SamePositions(mat) => self.same_positions(&mut f, *mat),
-            Check::RowsInLanes(mat) => self.rows_in_lanes(&mut f, *mat),
-        };
+        type C = Capability;
+        for capability in [C::GroupNonUniform, C::GroupNonUniformVote, C::GroupNonUniformShuffle] {
+            require_capability(m, capability);
+        }
+        let (bool, mat) = (g.bool(m), check.mat);
+        let rows = mat.shape.use_ == Use::Accumulator;
+        let label = if rows { "coop_rows_in_lanes" } else { "coop_same_positions" };
+        let mut f = FunctionBuilder::new(m, g, &format!("{label}_{}", mat.elem.scalar), bool, &[]);
+        let held = if rows { self.rows_in_lanes(&mut f, mat) } else { self.same_positions(&mut f, mat) };
         let scope = f.u32(Scope::Subgroup.0);
         let all = f.ids(Op::GroupNonUniformAll, bool, &[scope, held]);
         f.finish(Some(all))
@@ -383,22 +360,19 @@ impl Tiles<'_, '_> {
         f.when(expected, &mut |f| {
             let one = f.u32(1);
             for elements in ROWS {
-                let first = f.u32(elements[0]);
+                let (first, mut columns) = (f.u32(elements[0]), f.u32(0));
                 let row = number_at(f, mat, rows, first);
-                // The columns of the row, a bit for each.
-                let mut columns = f.u32(0);
+                // Columns of the row are bits.
                 for i in elements {
                     let i = f.u32(i);
-                    let other = number_at(f, mat, rows, i);
+                    let [other, column] = [rows, cols].map(|tile| number_at(f, mat, tile, i));
                     require(f, held, Op::IEqual, row, other);
-                    let column = number_at(f, mat, cols, i);
                     let bit = f.ids(Op::ShiftLeftLogical, word, &[one, column]);
                     columns = f.ids(Op::BitwiseOr, word, &[columns, bit]);
                 }
                 for lanes in ROW_LANES {
-                    let other = shuffle(f, word, row, lanes);
+                    let [other, more] = [row, columns].map(|value| shuffle(f, word, value, lanes));
                     require(f, held, Op::IEqual, row, other);
-                    let more = shuffle(f, word, columns, lanes);
                     columns = f.ids(Op::BitwiseOr, word, &[columns, more]);
                 }
                 let all = f.u32((1 << EXTENT) - 1);

@@ -76,7 +76,7 @@ pub struct ExpressionDifference {
     pub original: String,
     /// The expression that the lowered module stores.
     pub lowered: String,
-    /// What only one of them has, if both are sums: of the original, of the lowered module.
+    /// Terms that only one of them has, if both are sums: of the original, of the lowered module.
     pub only: Option<[String; 2]>,
     /// The functions that the expression of the original applies, and that of the lowered module.
     pub functions: [BTreeSet<String>; 2],
@@ -158,7 +158,7 @@ struct Factor {
 /// The sum of the products of factors, each with its coefficient.
 type Polynomial = BTreeMap<Vec<Factor>, f64>;
 
-/// What prints the expressions of a run.
+/// The printer of the expressions of a run.
 struct Printer<'a> {
     symbols: &'a Symbols,
     buffers: &'a [Elements],

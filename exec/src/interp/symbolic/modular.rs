@@ -134,7 +134,7 @@ impl Integer {
     }
 }
 
-/// What is known of integers modulo powers of two.
+/// The values of integers modulo powers of two.
 #[derive(Debug, Default)]
 pub(super) struct Modular {
     /// The elements of the terms of sort `Ring`, by fingerprint.
