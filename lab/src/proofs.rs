@@ -48,7 +48,7 @@ pub struct Folder {
     /// The buffers whose contents are those of the case.
     #[serde(default)]
     pub fixed: Vec<String>,
-    /// What is not proved, by "NAME to TARGET", with a part of the reason.
+    /// The lowerings that are not proved, by "NAME to TARGET", with a part of the reason.
     #[serde(default)]
     pub open: BTreeMap<String, String>,
 }
@@ -382,7 +382,7 @@ struct Data<'a> {
     runs: Vec<(Case, Case, coop_exec::Outcome, Bounds)>,
 }
 
-/// What a run finds wrong.
+/// The first difference that a run finds.
 struct Wrong {
     text: String,
     /// The buffer and the first element that differs in it.

@@ -23,7 +23,7 @@ const WRITES: [&str; 12] = [
     "2>",
 ];
 
-/// What is there, and what is wrong with commands.
+/// Programs, options and files that are there, and complaints about commands.
 struct Book {
     tools: BTreeMap<String, clap::Command>,
     /// The help of `cooplab`, and of its subcommands by name.
