@@ -65,7 +65,7 @@ fn planted_errors_of_rounding_are_no_proofs() {
     assert!(planted >= 12 && proved < planted, "{}", tally.table());
 }
 
-/// What devices recorded and the cases of other dialects: each eighth of them, and one whose stores overlap.
+/// Recorded cases of devices and cases of other dialects: each eighth of them, and one whose stores overlap.
 #[test]
 fn recorded_cases_are_proved() {
     let list = List::load(&repository().join("testdata/proofs.toml")).unwrap_or_else(|error| panic!("{error}"));
