@@ -282,6 +282,14 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     if let Some(context) = cli.dump_changed {
         dump_changed(cli, context, &loaded.module, &seen);
     }
+    // What is lowered is verified before.
+    if let Ok(fit) = &fit
+        && !fit.lowered.report.changed
+        && let Err(errors) = io::well_formed(&loaded)
+        && let Some(error) = errors.into_iter().next()
+    {
+        return Err(error);
+    }
     match fit {
         Ok(fit) => match unproved(cli, &loaded, &fit.lowered, &options)? {
             Some(status) => Ok(status),

@@ -412,3 +412,20 @@ fn a_file_that_can_t_be_written_whole_stays_as_it_was() {
     assert!(!module.has_capability(coop_ir::spv::Capability::CooperativeMatrixKHR));
     assert_eq!(files(), 1);
 }
+
+/// A file that ends between two instructions is no module, though it has no matrices to lower.
+#[test]
+fn a_damaged_module_without_matrices_is_not_handed_on() {
+    let whole = std::fs::read(kernel("gemm_simple.spv")).expect("a kernel");
+    let word = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().expect("a word"));
+    // Up to the first type: behind the entry point, which names ids that follow.
+    let mut end = 20;
+    while word(end) & 0xFFFF != 19 {
+        end += 4 * (word(end) >> 16) as usize;
+    }
+    let (input, out) = (temporary("damaged.spv"), temporary("damaged-out.spv"));
+    std::fs::write(&input, &whole[..end]).expect("writable");
+    let output = cooplower(&[&input.to_string_lossy(), "-o", &out.to_string_lossy()]);
+    assert_eq!(status(&output), 2, "{}", stderr(&output));
+    assert!(stderr(&output).contains("is not defined") && !out.exists(), "{}", stderr(&output));
+}
