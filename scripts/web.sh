@@ -45,7 +45,7 @@ fetch() {
 }
 
 build() {
-  local wasm=wasm32-unknown-unknown work=$out/work
+  local wasm=wasm32-unknown-unknown work=$out/page
   fetch
   RUSTC=$COOP_CACHE/bin/debian-rustc RUSTC_WRAPPER='' \
     CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$COOP_CACHE/bin/wasm-ld \
@@ -66,7 +66,7 @@ case ${1:-build} in
     build
     mkdir -p "$out/test"
     rm -f "$out/test"/*
-    PATH=$COOP_CACHE/bin:$PATH node "$out/work/test.mjs" "$out/index.html" "$root" "$COOP_CACHE/bin/chromium" "$COOP_CACHE/llama" "$out/test"
+    PATH=$COOP_CACHE/bin:$PATH node "$out/page/test.mjs" "$out/index.html" "$root" "$COOP_CACHE/bin/chromium" "$COOP_CACHE/llama" "$out/test"
     ;;
   fetch) fetch && "$here/drivers.sh" chromium ;;
   *)

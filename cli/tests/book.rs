@@ -31,7 +31,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "cargo install ", "builds for minutes; cli/tests/release.rs tries what an archive has"),
     ("README.md", "coopcheck --watch", "ends by an interrupt only; cli/tests/project.rs and cli/tests/lsp.rs run both"),
     ("README.md", "scripts/test.sh", "runs this test"),
-    ("README.md", "scripts/try.sh", "builds in release; cli/tests/cooprun.rs does the same"),
+    ("README.md", "scripts/try.sh", "fetches drivers and builds; cli/tests/cooprun.rs does the same"),
     ("docs/drivers.md", "scripts/drivers.sh run --opencl pocl cooplab ", "a campaign of minutes"),
     (
         "docs/drivers.md",

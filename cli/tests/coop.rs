@@ -675,6 +675,32 @@ fn a_device_says_where_elements_are() {
     }
 }
 
+/// An entry point that gets two versions keeps its debug information valid: it says in which function it stands. Both versions
+/// give what the original gives.
+#[test]
+fn versions_keep_debug_information_valid() {
+    let folder = folder("versions");
+    let (Some(mut glslang), Some(mut spirv_val)) = (spirv_tool("glslang"), spirv_tool("spirv-val")) else { return };
+    let [module, lowered] = ["rows.spv", "lowered.spv"].map(|name| folder.join(name).to_string_lossy().into_owned());
+    let source = root().join("testdata/cli/rows.comp");
+    let out = glslang.args(["-gVS", "--target-env", "vulkan1.3", "-o", &module]).arg(source).output().expect("it runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
+    let device = ["--target", "khr", "--profile", "nvidia-h100", "--subgroup-size", "32"];
+    let out = coop(&[&["lower", &module, "-o", &lowered][..], &device].concat());
+    assert_eq!(status(&out), 0, "{}", stderr(&out));
+    let text = stdout(&coop(&["print", &lowered]));
+    assert!(text.contains("_in_registers\"") && text.contains("DebugFunctionDefinition"), "{text}");
+    // The reduction's function is known for what it is in spite of what it says about its source.
+    assert!(text.contains("OpGroupNonUniformShuffleXor %float "), "{text}");
+    let out = spirv_val.args(["--target-env", "vulkan1.3", &lowered]).output().expect("it runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    for placement in ["blocked-rows", "fragments"] {
+        let case = ["--case", "testdata/cli/rows.toml", "--on", "interp", "--placement", placement];
+        let out = coop(&[&["run", "verify", &module][..], &device, &case].concat());
+        assert_eq!(status(&out), 0, "{}{}", stdout(&out), stderr(&out));
+    }
+}
+
 /// Divergent blocks have their color in both formats, with the lines of source.
 #[test]
 fn the_graph_shows_who_executes_what() {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use coop_cli::cooprun::Failure;
 use coop_device::ComponentType;
+use coop_exec::Case;
 use coop_exec::case::Number;
-use coop_exec::{Case, Tolerance};
 
 /// A module with a case.
 #[derive(Clone, Debug)]
@@ -64,10 +64,7 @@ pub fn modules(shaders: &Path, cases: &Path) -> Result<(Vec<Found>, Vec<String>)
         };
         let count = found.len();
         for path in paths {
-            let (mut case, said) = (Case::load(path)?, io_name(path));
-            if name.contains("_f16acc") {
-                coarsen(&mut case);
-            }
+            let (case, said) = (Case::load(path)?, io_name(path));
             let name = if paths.len() > 1 { format!("{name} with {said}") } else { name.clone() };
             let case = match name.contains("_cm1") {
                 true => subgroups(&name, case, wide),
@@ -82,19 +79,6 @@ pub fn modules(shaders: &Path, cases: &Path) -> Result<(Vec<Found>, Vec<String>)
         }
     }
     Ok((found, without))
-}
-
-/// How much larger the error of sums in f16 may be than a case for sums in f32 says. A rounding to f16 has a relative variance of
-/// 2^-22 / 3 at most; partial sums of random products grow evenly, so K roundings have a nmse of K * 2^-23 / 3, and two orders of
-/// summing differ by twice that: 5e-6 to 2e-5 for K of 64 to 256, where the cases say 1e-6.
-const COARSER: f64 = 10.0;
-
-fn coarsen(case: &mut Case) {
-    for buffer in &mut case.buffer {
-        if let Tolerance::Nmse(most) = &mut buffer.tolerance {
-            *most *= COARSER;
-        }
-    }
 }
 
 /// Returns the name of a file up to the first dot.

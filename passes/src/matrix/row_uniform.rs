@@ -4,6 +4,7 @@
 //! maximum and the sum of every row in such a matrix. One element of each row then represents the row, which takes fewer
 //! registers and instructions.
 
+use crate::ssa::is_debug;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{CooperativeMatrixReduce as Reduce, GlslStd450};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
@@ -76,7 +77,8 @@ pub(crate) fn combine(m: &Module, function: Id) -> Combine {
         let f = m.functions.iter().find(|f| m.inst(f.def).result == Some(function))?;
         let [block] = &f.blocks[..] else { return None };
         let params = params(m, f);
-        let body: Vec<InstRef> = block.insts.iter().copied().filter(|r| !m.inst(*r).op.is_line()).collect();
+        let said = |inst: &Inst| inst.op.is_line() || is_debug(m, inst);
+        let body: Vec<InstRef> = block.insts.iter().copied().filter(|r| !said(m.inst(*r))).collect();
         let (end, rest) = body.split_last()?;
         let value = m.inst(*end).id(0).filter(|_| m.inst(*end).op == Op::ReturnValue)?;
         if params.contains(&value) {

@@ -62,18 +62,13 @@ const LENGTH: u32 = 8;
 /// and 25,600 do not (docs/performance.md).
 const LEAN: u32 = 49_152 / 2 - 1024;
 
-/// A question to the device about tiles.
-#[derive(Clone, Copy, Debug)]
-struct Check {
-    /// A matrix with such tiles: a left factor if element `i` has to be at the position of element `i` of an accumulator, for
-    /// all `i`; an accumulator if the elements of a row have to be those of [`ROWS`], in the lanes that [`ROW_LANES`] says.
-    mat: Mat,
-}
-
 /// An entry point with two versions of its code.
 struct Versioned {
     entry: Id,
-    checks: Vec<Check>,
+    /// Matrices, one for each type of tiles that is checked. Of a left factor: element `i` has to be at the position of element
+    /// `i` of an accumulator, for all `i`. Of an accumulator: the elements of a row have to be those of [`ROWS`], in the lanes
+    /// that [`ROW_LANES`] says.
+    checked: Vec<Mat>,
     /// The version for a device that holds elements as expected, and that for any other.
     versions: [Id; 2],
 }
@@ -122,21 +117,21 @@ impl Setting<'_> {
         self.size == LANES && extents == (EXTENT, EXTENT) && represents_positions(mat)
     }
 
-    /// The check for an instruction whose elements could stay in registers.
-    fn check(&self, m: &Module, inst: &Inst) -> Option<Check> {
+    /// The matrix to check for an instruction whose elements could stay in registers.
+    fn to_check(&self, m: &Module, inst: &Inst) -> Option<Mat> {
         let mut ids = inst.ids();
         let from = self.mats.get(&m.type_of(ids.next()?)?).copied()?;
         let to = self.mats.get(&inst.ty?).copied()?;
         if inst.op == Op::CooperativeMatrixReduceNV {
             let by_row = inst.enumerant(1) == Some(CooperativeMatrixReduce::Row);
             let what = combine(m, ids.next()?);
-            return Some(Check { mat: from }).filter(|_| by_row && self.shuffles(from, to, what));
+            return Some(from).filter(|_| by_row && self.shuffles(from, to, what));
         }
         let converts = inst.op.is_conversion() || inst.op == Op::CooperativeMatrixConvertNV;
         let profile = self.options.profile?;
         let extents = (from.tile_rows, from.tile_cols);
         let stays = from.elem == to.elem || shape::has_tile(profile, to.elem.scalar, from.shape.use_, extents);
-        Some(Check { mat: to }).filter(|_| converts && stays && self.copies(from, to))
+        Some(to).filter(|_| converts && stays && self.copies(from, to))
     }
 
     /// Returns true if each subgroup may hold elements of both matrices at the same positions.
@@ -168,14 +163,14 @@ pub(super) fn split(m: &mut Module, setting: &Setting<'_>) -> Versions {
     let functions: FxHashSet<Id> = entries(m).collect();
     for f in 0..m.functions.len() {
         let Some(entry) = m.inst(m.functions[f].def).result.filter(|id| functions.contains(id)) else { continue };
-        let checks = checks_in_loops(m, &m.functions[f], setting);
-        if checks.is_empty() {
+        let checked = checked_in_loops(m, &m.functions[f], setting);
+        if checked.is_empty() {
             continue;
         }
         splice::duplicate(m, f, "_in_registers");
         let first = m.functions.last().and_then(|f| m.inst(f.def).result);
         let Some((first, second)) = first.zip(move_body(m, f)) else { continue };
-        versions.entries.push(Versioned { entry, checks, versions: [first, second] });
+        versions.entries.push(Versioned { entry, checked, versions: [first, second] });
     }
     versions
 }
@@ -190,24 +185,28 @@ fn move_body(m: &mut Module, f: usize) -> Option<Id> {
     let (def, tail) = (m.add(def), vec![m.add(tail)]);
     let label = m.add(Inst::new(Op::Label, None, Some(label), []));
     let end = m.add(Inst::new(Op::Return, None, None, []));
+    // Debug information says in which function it stands.
+    let entry = m.inst(body.def).result;
+    for r in body.blocks.iter().flat_map(Block::all) {
+        m.inst_mut(r).map_ids(|id| if Some(id) == entry { moved } else { id });
+    }
     m.functions[f].blocks = vec![Block { lead: Vec::new(), label, insts: [end].into_iter().collect() }];
     m.functions.push(Function { lead: Vec::new(), def, params: body.params, blocks: body.blocks, tail });
     Some(moved)
 }
 
-/// The checks for instructions in loops, each once.
-fn checks_in_loops(m: &Module, function: &Function, setting: &Setting<'_>) -> Vec<Check> {
+/// The matrices to check for instructions in loops, one of each type of tiles.
+fn checked_in_loops(m: &Module, function: &Function, setting: &Setting<'_>) -> Vec<Mat> {
     let cfg = Cfg::new(m, function);
     let loops = Loops::new(&cfg);
-    let mut checks: Vec<Check> = Vec::new();
-    for (_, block) in function.blocks.iter().enumerate().filter(|(n, _)| loops.innermost(*n).is_some()) {
-        for check in block.insts.iter().filter_map(|r| setting.check(m, m.inst(*r))) {
-            if checks.iter().all(|other| other.mat.tile != check.mat.tile) {
-                checks.push(check);
-            }
+    let in_loops = (0..function.blocks.len()).filter(|n| loops.innermost(*n).is_some());
+    let mut checked: Vec<Mat> = Vec::new();
+    for mat in in_loops.flat_map(|n| &function.blocks[n].insts).filter_map(|r| setting.to_check(m, m.inst(*r))) {
+        if checked.iter().all(|other| other.tile != mat.tile) {
+            checked.push(mat);
         }
     }
-    checks
+    checked
 }
 
 impl Tiles<'_, '_> {
@@ -220,8 +219,7 @@ impl Tiles<'_, '_> {
     pub(super) fn checked_mats(&self, m: &Module) -> Vec<(InstRef, Mat)> {
         let of = |v: &Versioned| {
             let at = m.def(v.entry);
-            let mats = v.checks.iter().map(|check| check.mat);
-            mats.filter_map(|mat| Some((at?, mat))).collect::<Vec<_>>()
+            v.checked.iter().filter_map(|mat| Some((at?, *mat))).collect::<Vec<_>>()
         };
         self.versions.entries.iter().flat_map(of).collect()
     }
@@ -255,7 +253,7 @@ impl Tiles<'_, '_> {
     /// factor's are those of accumulators with the same components, or the rows of an accumulator's are in lanes.
     fn is_checked(&self, tile: Id) -> bool {
         let version = self.versions.entries.iter().find(|v| self.function.id == Some(v.versions[0]));
-        version.is_some_and(|v| v.checks.iter().any(|check| check.mat.tile == tile))
+        version.is_some_and(|v| v.checked.iter().any(|mat| mat.tile == tile))
     }
 
     /// Has an entry point with versions choose between them, behind the iota tables are written. Returns false if it has none.
@@ -263,8 +261,8 @@ impl Tiles<'_, '_> {
         let function = m.functions[index].clone();
         let entry = m.inst(function.def).result;
         let Some(versioned) = self.versions.entries.iter().find(|v| Some(v.entry) == entry) else { return false };
-        let (checks, [expected, other]) = (versioned.checks.clone(), versioned.versions);
-        let asked: Vec<Id> = checks.iter().map(|check| self.check_function(m, g, check)).collect();
+        let (checked, [expected, other]) = (versioned.checked.clone(), versioned.versions);
+        let asked: Vec<Id> = checked.into_iter().map(|mat| self.check_function(m, g, mat)).collect();
         let (void, bool) = (g.void(m), g.bool(m));
         m.functions[index].blocks[0].insts.clear();
         let Some(mut b) = FunctionBuilder::rebuild(m, g, &function) else { return false };
@@ -312,12 +310,12 @@ impl Tiles<'_, '_> {
     }
 
     /// The function that does a check: its result is the same in all invocations of a subgroup.
-    fn check_function(&mut self, m: &mut Module, g: &mut Globals, check: &Check) -> Id {
+    fn check_function(&mut self, m: &mut Module, g: &mut Globals, mat: Mat) -> Id {
         type C = Capability;
         for capability in [C::GroupNonUniform, C::GroupNonUniformVote, C::GroupNonUniformShuffle] {
             require_capability(m, capability);
         }
-        let (bool, mat) = (g.bool(m), check.mat);
+        let bool = g.bool(m);
         let rows = mat.shape.use_ == Use::Accumulator;
         let label = if rows { "coop_rows_in_lanes" } else { "coop_same_positions" };
         let mut f = FunctionBuilder::new(m, g, &format!("{label}_{}", mat.elem.scalar), bool, &[]);
@@ -342,7 +340,7 @@ impl Tiles<'_, '_> {
                 let i = f.index(i);
                 for n in 0..2 {
                     let [x, y] = [(from, places[n]), (to, others[n])].map(|(mat, tile)| number_at(f, mat, tile, i));
-                    require(f, held, Op::IEqual, x, y);
+                    require(f, held, x, y);
                 }
             });
         });
@@ -366,17 +364,17 @@ impl Tiles<'_, '_> {
                 for i in elements {
                     let i = f.u32(i);
                     let [other, column] = [rows, cols].map(|tile| number_at(f, mat, tile, i));
-                    require(f, held, Op::IEqual, row, other);
+                    require(f, held, row, other);
                     let bit = f.ids(Op::ShiftLeftLogical, word, &[one, column]);
                     columns = f.ids(Op::BitwiseOr, word, &[columns, bit]);
                 }
                 for lanes in ROW_LANES {
                     let [other, more] = [row, columns].map(|value| shuffle(f, word, value, lanes));
-                    require(f, held, Op::IEqual, row, other);
+                    require(f, held, row, other);
                     columns = f.ids(Op::BitwiseOr, word, &[columns, more]);
                 }
                 let all = f.u32((1 << EXTENT) - 1);
-                require(f, held, Op::IEqual, columns, all);
+                require(f, held, columns, all);
             }
         });
         f.ids(Op::Load, bool, &[held])
@@ -403,11 +401,11 @@ fn number_at(f: &mut FunctionBuilder<'_>, mat: Mat, variable: Id, i: Id) -> Id {
     as_word(f, mat.elem, value)
 }
 
-/// Makes a variable false if a comparison fails.
-fn require(f: &mut FunctionBuilder<'_>, held: Id, op: Op, x: Id, y: Id) {
+/// Makes a variable false if two numbers differ.
+fn require(f: &mut FunctionBuilder<'_>, held: Id, x: Id, y: Id) {
     let bool = f.globals.bool(f.module);
     let so_far = f.ids(Op::Load, bool, &[held]);
-    let holds = f.ids(op, bool, &[x, y]);
+    let holds = f.ids(Op::IEqual, bool, &[x, y]);
     let both = f.ids(Op::LogicalAnd, bool, &[so_far, holds]);
     f.effect(Op::Store, [held, both].map(Operand::Id));
 }
