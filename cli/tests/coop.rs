@@ -687,15 +687,24 @@ fn placements_are_those_of_who_runs() {
     assert_eq!(cells.len(), 64, "{drawn}");
     assert!(cells[9].starts_with("row 1, column 1: invocation ") && cells[9].matches("invocation").count() == 2);
     assert!(drawn.contains("invocation.index: the invocation") && drawn.contains(">f16 8x8 A</text>"));
-    // Lowered: the lanes of a subgroup hold each element once, whoever executes the code.
-    let arguments = ["run", "placement", "--matrix", "f32:16x16:Accumulator", "--lower", "scalar", "--json"];
-    let out = coop(&[&arguments[..], &on].concat());
-    let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
-    assert_eq!((&json["lengths"], &json["invocations"]), (&serde_json::json!([32, 32]), &serde_json::json!(8)));
-    let held = json["elements"].as_array().expect("rows").iter().flat_map(|line| line.as_array().expect("a row"));
-    assert!(
-        held.clone().count() == 256 && held.into_iter().all(|holders| holders.as_array().is_some_and(|h| h.len() == 1))
-    );
+    // Lowered: the lanes of a subgroup hold each element once, whoever executes the code. The four tiles of 8x8
+    // take turns.
+    for lower in [&["scalar"][..], &["khr", "--profile", "mesa-lavapipe"]] {
+        let arguments = ["run", "placement", "--matrix", "f32:16x16:Accumulator", "--json", "--lower"];
+        let out = coop(&[&arguments[..], lower, &on].concat());
+        assert_eq!(status(&out), 0, "{}", stderr(&out));
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        assert_eq!((&json["lengths"], &json["invocations"]), (&serde_json::json!([32, 32]), &serde_json::json!(8)));
+        let held = json["elements"].as_array().expect("rows").iter().flat_map(|line| line.as_array().expect("a row"));
+        let once = |holders: &serde_json::Value| holders.as_array().is_some_and(|h| h.len() == 1);
+        assert!(held.clone().count() == 256 && held.into_iter().all(once), "{json}");
+        if lower[0] == "khr" {
+            let index = |row: usize, column: usize| json["elements"][row][column][0][1].as_u64();
+            assert_eq!([index(0, 0), index(0, 8), index(8, 0), index(8, 8)], [0, 1, 2, 3].map(Some), "{json}");
+        }
+    }
+    let out = coop(&[&["run", "placement", "--matrix", "f32:16x16:C", "--lower", "khr"], &on[..]].concat());
+    assert!(status(&out) == 2 && stderr(&out).contains("say --profile NAME"), "{}", stderr(&out));
     // The types of a module.
     let spec = ["--spec", "0=8", "--spec", "1=16", "--spec", "2=8"];
     let out = coop(&[&["run", "placement", GEMM], &spec[..], &on].concat());
