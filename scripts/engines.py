@@ -596,4 +596,4 @@ def main(usage, worker, cases, limit):
 
 
 if __name__ == "__main__":
-    main(__doc__, worker, all_cases(), 240)
+    main(__doc__, worker, all_cases(), 600)
