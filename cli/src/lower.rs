@@ -218,10 +218,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         io::print(&ProfileArgs::list());
         return Ok(Status::Success);
     }
-    if let Some(name) = cli.dump_after.as_deref().filter(|n| *n != "all" && passes().all(|p| p.0 != *n)) {
-        let message = "no such pass; --list-passes lists them".to_owned();
-        return Err(FileError { name: name.to_owned(), message });
-    }
+    can_dump(cli)?;
     let Some(input) = &cli.input else { return Ok(Status::Success) };
     let loaded = io::load(input)?;
     let profile = match &cli.profile.device {
@@ -394,6 +391,19 @@ fn unproved(cli: &Cli, loaded: &Loaded, lowered: &Lowered, options: &Options<'_>
         "error: nothing is written, because the output is not proved to store what the input stores; without --prove it is written all the same",
     );
     Ok(Some(Status::Refused))
+}
+
+/// Says why there is nothing to write after the pass of `--dump-after`.
+fn can_dump(cli: &Cli) -> Result<(), FileError> {
+    let Some(name) = cli.dump_after.as_deref().filter(|name| *name != "all") else { return Ok(()) };
+    let why = match (passes().any(|(pass, _)| pass == name), component_passes::has(name)) {
+        (false, _) => "no such pass; --list-passes lists them",
+        (true, true) if !cli.passes.iter().any(|pass| pass == name) => {
+            "a pass of component types is dumped where --passes names it: lower the matrices first, then the output"
+        }
+        _ => return Ok(()),
+    };
+    Err(FileError { name: format!("--dump-after {name}"), message: why.to_owned() })
 }
 
 /// Says which of the passes that are asked for no lowering to the target runs.

@@ -208,6 +208,11 @@ fn bad_input_is_told() {
             vec!["lower", GEMM, "--passes", "fold", "--without", "shaderFloat16"],
             "--passes names no pass that does without",
         ),
+        (vec!["lower", GEMM, "--dump-after", "half", "--dump-dir", &nowhere], "is dumped where --passes names it"),
+        (
+            vec!["lower", GEMM, "--dump-after", "halve", "--dump-dir", &nowhere],
+            "no such pass; --list-passes lists them",
+        ),
         (vec!["print", GEMM, "-o", &nowhere], "can't be written: there is no folder "),
         (vec!["print", GEMM, "-o", "."], ".: can't be written: is a folder"),
     ] {

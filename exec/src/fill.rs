@@ -357,7 +357,7 @@ mod tests {
         assert_eq!((0..24).filter(|at| addresses[*at]).collect::<Vec<_>>(), (8..16).collect::<Vec<_>>());
         for (from, to, why) in [
             ("count = 24", "count = 20", "buffer A: 22 bytes are more than there is room for, 20"),
-            ("values = [7]", "local = 4", "no workgroup memory"),
+            ("values = [7]", "local = 4", "local is for arguments of kernels"),
             ("address = \"A\"", "address = \"B\"", "buffer A: no buffer is called 'B'"),
         ] {
             let error = Case::parse(&text.replace(from, to), Path::new("")).unwrap_err().to_string();
