@@ -17,6 +17,7 @@ pub mod progress;
 mod proving;
 pub mod reduce;
 pub mod render;
+mod software;
 mod svg;
 
 use std::process::ExitCode;

@@ -5,9 +5,9 @@ use crate::args::{OutputStyle, ProfileArgs, SpecArgs, TargetArg};
 use crate::interp::SemanticsName;
 use crate::io::{self, FileError, Loaded};
 use crate::render::{self, Problem, Renderer};
+use crate::software::WithoutArgs;
 use clap::{CommandFactory, Parser, ValueEnum};
-use coop_components::Lacks;
-use coop_device::{Feature, Profile};
+use coop_device::Profile;
 use coop_ir::Module;
 use coop_ir::constant::Specialization;
 use coop_ir::decorate::Decorations;
@@ -124,9 +124,8 @@ pub(crate) struct Cli {
     assume: Vec<AssumeArg>,
     #[command(flatten)]
     profile: ProfileArgs,
-    /// Features that the device lacks, by commas, besides those that its profile lacks: the types that need them become software
-    #[arg(long, value_delimiter = ',', value_name = "FEATURE", value_parser = parse_lack)]
-    without: Vec<Feature>,
+    #[command(flatten)]
+    without: WithoutArgs,
     #[command(flatten)]
     spec: SpecArgs,
     /// The entry point to lower for; the others are dropped, with all that only they use
@@ -273,7 +272,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         (lowered, _) => lowered.map(|lowered| Fit { lowered, lacking: Vec::new() }),
     };
     let fit = match fit {
-        Ok(fit) if whole => without_components(cli, &loaded, &options, profile.as_ref(), fit),
+        Ok(fit) if whole => without_components(cli, &loaded, &options, fit),
         fit => fit,
     };
     if let Some(dir) = &cli.dump_dir {
@@ -311,35 +310,14 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     }
 }
 
-/// Lowers the component types that the device lacks as well. If that is refused, and only the profile asks for it, the output
-/// stays as it is, and what the device lacks of it is said.
-fn without_components(
-    cli: &Cli,
-    loaded: &Loaded,
-    options: &Options<'_>,
-    profile: Option<&Arc<Profile>>,
-    mut fit: Fit,
-) -> Result<Fit, Error> {
-    let said = cli.without.iter().filter_map(|f| Lacks::without(*f)).fold(Lacks::default(), Lacks::and);
-    let lacks = profile.map_or(said, |profile| Lacks::of(profile).and(said));
-    match coopmat::fit::components(&loaded.module, options, &fit.lowered, lacks) {
-        Ok(Some(lowered)) => {
-            let size = lowered.report.required_subgroup_size;
-            let lacking = profile.map(|profile| lacking(&lowered.module, options, profile, size)).unwrap_or_default();
-            Ok(Fit { lowered, lacking })
-        }
-        Ok(None) => Ok(fit),
-        Err(Error::Refused(refusal)) if said.is_empty() => {
-            if cli.style.quiet < 2 {
-                io::error(&format!(
-                    "warning: the component types that the device lacks can't become software: {refusal}"
-                ));
-            }
-            fit.lowered.report.not_taken.push(format!("component types as software: {refusal}"));
-            Ok(fit)
-        }
-        Err(error) => Err(error),
+/// Lowers the component types that the device lacks as well.
+fn without_components(cli: &Cli, loaded: &Loaded, options: &Options<'_>, mut fit: Fit) -> Result<Fit, Error> {
+    if cli.without.apply(&loaded.module, options, &mut fit.lowered, cli.style.quiet < 2)? {
+        let size = fit.lowered.report.required_subgroup_size;
+        let lacking = |profile: &Profile| lacking(&fit.lowered.module, options, &Arc::new(profile.clone()), size);
+        fit.lacking = options.profile.map(lacking).unwrap_or_default();
     }
+    Ok(fit)
 }
 
 /// The name of a pass.
@@ -347,19 +325,6 @@ fn parse_pass(text: &str) -> Result<String, String> {
     let meant = || DidYouMean(nearest(text, PASSES.iter().map(|pass| pass.name)));
     let known = PASSES.iter().any(|pass| pass.name == text);
     known.then(|| text.to_owned()).ok_or_else(|| format!("no such pass, --list-passes lists them{}", meant()))
-}
-
-/// A feature that can be done without.
-fn parse_lack(text: &str) -> Result<Feature, String> {
-    let known = || Lacks::FEATURES.iter().map(|f| f.name());
-    let feature = Feature::from_name(text).filter(|f| Lacks::FEATURES.contains(f));
-    feature.ok_or_else(|| {
-        let meant = DidYouMean(nearest(text, known()));
-        format!(
-            "no lowering does without it; those that can be lacking: {}{meant}",
-            known().collect::<Vec<_>>().join(", ")
-        )
-    })
 }
 
 /// Proves the lowering, if that is asked for. Returns the exit status if it is not proved.

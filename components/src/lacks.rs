@@ -34,6 +34,11 @@ impl Lacks {
         Lacks { features: Lacks::FEATURES.into_iter().filter(lacks).collect() }
     }
 
+    /// Returns the lack of every feature of [`Lacks::FEATURES`].
+    pub fn all() -> Lacks {
+        Lacks { features: Lacks::FEATURES.into_iter().collect() }
+    }
+
     /// Returns the lack of a feature; `None` if no pass does without it.
     pub fn without(feature: Feature) -> Option<Lacks> {
         Lacks::FEATURES.contains(&feature).then(|| Lacks { features: [feature].into_iter().collect() })

@@ -1,9 +1,12 @@
-//! Every kernel on the weakest device there is a profile of: SwiftShader, with subgroups of 4 and without any component type.
+//! Every kernel, and llama.cpp's small cases, on the weakest device there is a profile of: SwiftShader, with subgroups of 4 and
+//! without any component type. By its profile in the interpreter, and on SwiftShader itself.
 
+use coop_exec::case::Number;
 use coop_exec::interp::Interpreted;
-use coop_exec::testing::{kernels, wrong};
-use coop_exec::{Executor, RunOptions};
-use coopmat::{Device, Outcome, PipelineOptions, Prepared};
+use coop_exec::testing::{case, kernels, llama_modules, run, words, wrong};
+use coop_exec::vulkan::VulkanExecutor;
+use coop_exec::{Case, Executor, RunOptions, vulkan_test};
+use coopmat::{Device, Lowered, Outcome, PipelineOptions, Prepared};
 use std::collections::BTreeMap;
 
 /// The reasons why kernels don't run, with how many pairs of kernel and case each of them is for.
@@ -14,34 +17,121 @@ const REFUSED: [(&str, u64); 1] = [(
     1,
 )];
 
-#[test]
-fn kernels_on_a_device_without_component_types() {
+/// Cases of llama.cpp's modules, of either dialect.
+const LLAMA: [&str; 2] = ["matmul_q4_0_f32_cm1", "cm2/matmul_f16_cm2"];
+
+/// More of them: blocks of other formats, bf16, sums in f16, one matrix of many for each row, attention, convolutions.
+const MORE_LLAMA: [&str; 14] = [
+    "matmul_f16_cm1",
+    "matmul_q8_0_f32_cm1",
+    "cm2/matmul_q4_0_f16_cm2",
+    "cm2/matmul_q8_0_f16_cm2",
+    "cm2/matmul_q6_k_f16_cm2",
+    "cm2/matmul_iq4_xs_f16_cm2",
+    "cm2/matmul_bf16_cm2",
+    "cm2/matmul_f16_f16acc_cm2",
+    "cm2/matmul_f16_cm2.unaligned",
+    "cm2/matmul_id_subgroup_f16_cm2",
+    "cm2/flash_attn_f32_f16_cm2",
+    "cm2/flash_attn_f32_f16_cm2.q8-0",
+    "cm2/conv2d_f16_f32_cm2",
+    "cm2/conv_transpose_2d_f32_cm2",
+];
+
+type Executed = Result<coop_exec::Outcome, coop_exec::Error>;
+
+/// Lowers a module for SwiftShader with the values of a case; `size` is that of the subgroups that the module is made for.
+fn lowered(words: &[u32], case: &Case, size: u32) -> Result<Lowered, String> {
     let device = Device::builtin("google-swiftshader").expect("a profile");
+    let prepared = Prepared::read(words).map_err(|e| e.to_string())?;
+    let mut options = PipelineOptions::default();
+    let spec = case.specialization().map_err(|e| e.to_string())?;
+    for (id, value) in spec.iter() {
+        let coop_ir::constant::SpecValue::Int(value) = value else { continue };
+        options.specialization.set_u32(id, value as u32);
+    }
+    options.required_subgroup_size = Some(size);
+    match prepared.for_pipeline(&device, &options) {
+        Outcome::Lowered(lowered) => Ok(*lowered),
+        Outcome::Refused(r) => Err(r.message),
+        Outcome::Native => Err("the device has no matrices".to_owned()),
+    }
+}
+
+/// Runs every kernel, which are made for subgroups of 8, that the device emulates.
+fn kernels_run(execute: &dyn Fn(&Lowered, &Case) -> Executed) {
     let (mut ran, mut refused) = (0, BTreeMap::new());
     for kernel in kernels() {
         let (what, case) = (kernel.to_string(), kernel.case());
-        let prepared = Prepared::read(&kernel.words()).unwrap_or_else(|e| panic!("{what}: {e}"));
-        let mut options = PipelineOptions::default();
-        let spec = case.specialization().expect("values");
-        for (id, value) in spec.iter() {
-            let coop_ir::constant::SpecValue::Int(value) = value else { continue };
-            options.specialization.set_u32(id, value as u32);
-        }
-        // Every case is made for subgroups of 8, which this device emulates.
-        options.required_subgroup_size = Some(8);
-        match prepared.for_pipeline(&device, &options) {
-            Outcome::Lowered(lowered) => {
-                let mut interpreter = Interpreted::default();
-                interpreter.config.subgroup_size = 4;
-                let outcome = interpreter.run(&lowered.words, &case, &RunOptions::default());
-                let wrong = wrong(&what, outcome, &case);
+        match lowered(&kernel.words(), &case, 8) {
+            Ok(lowered) => {
+                let wrong = wrong(&what, execute(&lowered, &case), &case);
                 assert!(wrong.is_empty(), "{}", wrong.join("\n"));
                 ran += 1;
             }
-            Outcome::Refused(r) => *refused.entry(r.message.clone()).or_insert(0) += 1,
-            Outcome::Native => panic!("{what}: the device has no matrices"),
+            Err(why) => *refused.entry(why).or_insert(0) += 1,
         }
     }
     let found: Vec<(&str, u64)> = refused.iter().map(|(why, n)| (why.as_str(), *n)).collect();
     assert_eq!((ran, found.as_slice()), (33, &REFUSED[..]));
 }
+
+#[test]
+fn kernels_on_a_device_without_component_types() {
+    kernels_run(&|lowered, case| {
+        let mut interpreter = Interpreted::default();
+        interpreter.config.subgroup_size = 4;
+        interpreter.run(&lowered.words, case, &RunOptions::default())
+    });
+}
+
+fn on_device<'d>(device: &'d VulkanExecutor<'_>) -> impl Fn(&Lowered, &Case) -> Executed + 'd {
+    |lowered, case| {
+        let asked = &lowered.requirements;
+        let (subgroup_size, full_subgroups) = (asked.subgroup_size, asked.full_subgroups);
+        run(device, &lowered.words, &Case { subgroup_size, full_subgroups, ..case.clone() })
+    }
+}
+
+vulkan_test!(
+    SwiftShader,
+    fn kernels_on_swiftshader(device) {
+        kernels_run(&on_device(device));
+    }
+);
+
+fn llama_cases(device: &VulkanExecutor<'_>, names: &[&str]) {
+    let Some(folder) = llama_modules() else { return };
+    let execute = on_device(device);
+    let mut all = Vec::new();
+    for name in names {
+        let mut case = case(format!("testdata/llama/{name}.toml"));
+        let module = name.rsplit('/').next().and_then(|name| name.split('.').next()).unwrap_or(name);
+        let mut size = case.subgroup_size.unwrap_or(8);
+        if module.ends_with("cm1") {
+            // The constants for a workgroup of four subgroups, of the device's size.
+            size = 4;
+            case.spec.extend([("0", 16), ("10", 4)].map(|(id, n)| (id.to_owned(), Number::Int(n))));
+        }
+        match lowered(&words(folder.join(format!("{module}.spv"))), &case, size) {
+            Ok(lowered) => all.extend(wrong(name, execute(&lowered, &case), &case)),
+            Err(why) => all.push(format!("{name}: {why}")),
+        }
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+vulkan_test!(
+    SwiftShader,
+    fn llama_cases_on_swiftshader(device) {
+        llama_cases(device, &LLAMA);
+    }
+);
+
+vulkan_test!(
+    #[ignore = "minutes: SwiftShader executes slowly"]
+    SwiftShader,
+    fn more_llama_cases_on_swiftshader(device) {
+        llama_cases(device, &MORE_LLAMA);
+    }
+);

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 /// A device that lacks all that can be done without.
 pub(crate) fn everything() -> Lacks {
-    lacks(&Lacks::FEATURES)
+    Lacks::all()
 }
 
 pub(crate) fn lacks(features: &[Feature]) -> Lacks {
