@@ -2,7 +2,7 @@
 
 use clap::Args;
 use coop_components::Lacks;
-use coop_device::{Feature, Profile};
+use coop_device::Feature;
 use coop_ir::Module;
 use coop_ir::nearest::{DidYouMean, nearest};
 use coop_passes::{Error, Lowered, Options};
@@ -11,7 +11,7 @@ use crate::io;
 
 /// The features that the device lacks.
 #[derive(Args, Clone, Debug, Default)]
-pub struct WithoutArgs {
+pub(crate) struct WithoutArgs {
     /// Features that the device lacks, by commas, besides those that its profile lacks: the types that need them become software
     #[arg(long, value_delimiter = ',', value_name = "FEATURE", value_parser = parse_lack)]
     without: Vec<Feature>,
@@ -20,7 +20,7 @@ pub struct WithoutArgs {
 impl WithoutArgs {
     /// Lowers the component types that the device lacks, in the output of a lowering. Returns true if there are any. If that is
     /// refused, and only the profile asks for it, the output stays as it is, which is said where `warn` is true.
-    pub fn apply(
+    pub(crate) fn apply(
         &self,
         original: &Module,
         options: &Options<'_>,

@@ -214,7 +214,18 @@ fn lowered_modules_are_verified() {
 #[test]
 fn component_types_become_software() {
     let lowered = temporary("software.spv");
-    let local = ["verify", SIMPLE, "--case", SIMPLE_CASE, "--target", "scalar", "--lanes", "local-index"];
+    let local = [
+        "verify",
+        SIMPLE,
+        "--case",
+        SIMPLE_CASE,
+        "--target",
+        "scalar",
+        "--lanes",
+        "local-index",
+        "--subgroup-size",
+        "8",
+    ];
     let without = ["--without", "shaderFloat16,storageBuffer16BitAccess", "--on", "interp", "--json", "-o"];
     let ran = cooprun(&[&local[..], &without, &[lowered.to_str().unwrap()]].concat());
     assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
@@ -222,7 +233,7 @@ fn component_types_become_software() {
     assert_eq!(json["compared_with"], serde_json::json!(["expectation", "original"]));
     let module = coop_ir::binary::read(&std::fs::read(&lowered).unwrap()).unwrap();
     assert!(!module.enables(coop_ir::spv::Capability::Float16));
-    let Some(ran) = cooprun_on(Driver::SwiftShader, &[&local[..], &["--subgroup-size", "8"]].concat()) else { return };
+    let Some(ran) = cooprun_on(Driver::SwiftShader, &local) else { return };
     assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stdout.contains("agrees with the expectation on SwiftShader"), "{}", ran.stdout);
 }

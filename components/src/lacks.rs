@@ -1,11 +1,11 @@
-//! The features of component types that a device lacks.
+//! The features that a device lacks and that the passes do without.
 
 use coop_device::{Api, Feature, Features, Profile};
 use coop_ir::Module;
 use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::Scalar;
 
-/// The features of component types that a device lacks.
+/// The features that a device lacks and that the passes do without: of component types, and the Vulkan memory model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lacks {
     features: Features,
@@ -13,7 +13,7 @@ pub struct Lacks {
 
 impl Lacks {
     /// The features that the passes of this crate do without.
-    pub const FEATURES: [Feature; 12] = [
+    pub const FEATURES: [Feature; 13] = [
         Feature::ShaderFloat16,
         Feature::ShaderFloat8,
         Feature::ShaderInt16,
@@ -26,6 +26,7 @@ impl Lacks {
         Feature::UniformAndStorageBuffer8BitAccess,
         Feature::StoragePushConstant8,
         Feature::WorkgroupMemoryExplicitLayout8BitAccess,
+        Feature::VulkanMemoryModel,
     ];
 
     /// Returns the features of [`Lacks::FEATURES`] that a device lacks; none for a device that is not programmed by Vulkan.

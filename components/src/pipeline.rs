@@ -1,6 +1,6 @@
 //! The passes in order, and the loop that runs them.
 
-use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, storage};
+use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, memory_model, storage};
 use coop_device::{Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
@@ -31,6 +31,11 @@ pub struct Pass {
 pub static PASSES: &[Pass] = &[
     Pass { name: "groups", summary: "replace decoration groups by decorations", run: groups },
     Pass { name: "matrices", summary: "refuse matrices, which are lowered before", run: matrices },
+    Pass {
+        name: "memory-model",
+        summary: "replace the Vulkan memory model by that of GLSL 4.50",
+        run: memory_model::run,
+    },
     Pass {
         name: "float8",
         summary: "replace 8-bit floats by integers, and convert them in integer code",

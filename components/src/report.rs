@@ -19,6 +19,8 @@ pub enum Software {
         /// The type that holds its values: `f32`.
         wide: String,
     },
+    /// The memory model.
+    MemoryModel,
 }
 
 impl fmt::Display for Software {
@@ -29,6 +31,9 @@ impl fmt::Display for Software {
                 write!(f, "{variable} is accessed by words of 32 bits{how}")
             }
             Software::Arithmetic { narrow, wide } => write!(f, "{narrow} is computed with {wide}"),
+            Software::MemoryModel => {
+                f.write_str("memory that invocations share is coherent, without the Vulkan memory model")
+            }
         }
     }
 }
@@ -49,13 +54,14 @@ impl Report {
     pub fn summary(&self) -> Option<String> {
         let mut names: Vec<&str> = Vec::new();
         for software in &self.software {
-            if let Software::Arithmetic { narrow, .. } = software {
-                names.push(narrow);
-            }
+            names.push(match software {
+                Software::Words { .. } => "memory of narrow types",
+                Software::Arithmetic { narrow, .. } => narrow,
+                Software::MemoryModel => "the memory model",
+            });
         }
-        if names.len() < self.software.len() {
-            names.push("memory of narrow types");
-        }
+        names.sort_by_key(|name| name.contains(' '));
+        names.dedup();
         (!names.is_empty()).then(|| names.join(", "))
     }
 }
