@@ -1,5 +1,6 @@
 //! The passes in order, and the loop that runs them.
 
+use crate::report::instructions;
 use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, memory_model, storage};
 use coop_device::{Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
@@ -107,6 +108,7 @@ pub fn lower_with(
         let remedy = "number the ids anew: spirv-opt --compact-ids".to_owned();
         return Err(Refusal { rule: "refused-malformed", at: None, reason, remedy }.into());
     }
+    report.instructions = [instructions(module), instructions(&lowered)];
     Ok(Lowered { module: lowered, report })
 }
 

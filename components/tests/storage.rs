@@ -84,7 +84,7 @@ fn memory_that_invocations_share_is_coherent() {
     let count = |part: &str| text.matches(part).count();
     assert!(text.contains("OpMemoryModel Logical GLSL450") && text.contains("OpDecorate %2 Coherent"), "{text}");
     assert_eq!(
-        (count(" Coherent"), count("Pointer "), count("Private"), count("VulkanMemoryModel")),
+        (count(" Coherent"), count("MakePointer"), count("Private"), count("VulkanMemoryModel")),
         (1, 0, 0, 0),
         "{text}"
     );

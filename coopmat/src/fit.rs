@@ -115,6 +115,7 @@ pub fn components(
     let had = original.capabilities().map(|c| c.to_string());
     report.removed_capabilities = had.filter(|c| !declared.contains(c)).collect();
     report.software = done.report.software.iter().map(ToString::to_string).collect();
+    report.software.push(done.report.growth());
     if done.report.whole_words {
         report.warnings.push(Warning {
             id: "whole-words",
