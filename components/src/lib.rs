@@ -27,6 +27,7 @@ mod pipeline;
 mod refusals;
 mod report;
 mod storage;
+mod version;
 
 use coop_ir::{InstRef, Module};
 use std::fmt;

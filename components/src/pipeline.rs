@@ -1,7 +1,7 @@
 //! The passes in order, and the loop that runs them.
 
 use crate::report::instructions;
-use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, memory_model, storage};
+use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, memory_model, storage, version};
 use coop_device::{Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
@@ -50,6 +50,7 @@ pub static PASSES: &[Pass] = &[
         run: integer::run,
     },
     Pass { name: "capabilities", summary: "remove the capabilities that nothing needs any more", run: capabilities },
+    Pass { name: "version", summary: "declare the version of SPIR-V that the device takes", run: version::run },
 ];
 
 /// Options of a lowering.
@@ -160,9 +161,10 @@ pub(crate) fn too_many(m: &Module) -> Result<(), Refusal> {
     Err(Refusal { rule: "refused-limit", at: None, reason, remedy })
 }
 
-/// Returns true if the device lacks a feature that a capability of the module needs.
+/// Returns true if the device lacks a feature that a capability of the module needs, or its version of SPIR-V.
 fn needs_any(m: &Module, lacks: Lacks) -> bool {
-    m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
+    let older = lacks.older_than(m).is_some();
+    older || m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
 }
 
 /// Returns true if the device lacks the features that enable a capability.

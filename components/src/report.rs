@@ -23,6 +23,13 @@ pub enum Software {
     },
     /// The memory model.
     MemoryModel,
+    /// The version of SPIR-V.
+    Version {
+        /// Its major number.
+        major: u8,
+        /// Its minor number.
+        minor: u8,
+    },
 }
 
 impl fmt::Display for Software {
@@ -33,6 +40,7 @@ impl fmt::Display for Software {
                 write!(f, "{variable} is accessed by words of 32 bits{how}")
             }
             Software::Arithmetic { narrow, wide } => write!(f, "{narrow} is computed with {wide}"),
+            Software::Version { major, minor } => write!(f, "the module is SPIR-V {major}.{minor}"),
             Software::MemoryModel => {
                 f.write_str("memory that invocations share is coherent, without the Vulkan memory model")
             }
@@ -68,6 +76,7 @@ impl Report {
                 Software::Words { .. } => "memory of narrow types",
                 Software::Arithmetic { narrow, .. } => narrow,
                 Software::MemoryModel => "the memory model",
+                Software::Version { .. } => continue,
             });
         }
         names.sort_by_key(|name| name.contains(' '));

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{everything, interpret, lacks, same, scalar, try_lowered};
+use common::{everything, interpret, lacks, same, scalar, try_lowered, valid_for};
 use coop_components::Lacks;
 use coop_device::{Feature, Profile};
 use coop_exec::testing::{kernels, run_clean};
@@ -111,3 +111,17 @@ vulkan_test!(
         }
     }
 );
+
+/// Kepler's driver takes SPIR-V 1.5, and has another memory model.
+#[test]
+fn kernels_become_those_of_an_older_vulkan() {
+    let kepler = Lacks::of(&Profile::builtin("nvk-kepler").expect("a profile"));
+    for kernel in kernels().into_iter().step_by(5) {
+        let (what, case) = (kernel.to_string(), kernel.case());
+        let module = binary::read_words(&kernel.words()).expect("a module");
+        let plain = scalar(&module, &case, 8).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let Ok(lowered) = try_lowered(&what, &plain, kepler) else { continue };
+        assert!(lowered.module.header.version_pair() <= (1, 5), "{what}");
+        valid_for("vulkan1.2", &what, &lowered.module);
+    }
+}
