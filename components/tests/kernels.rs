@@ -60,7 +60,7 @@ vulkan_test!(
     }
 );
 
-/// What each device lacks that there is a profile of, once.
+/// The lacks of the devices that there are profiles of, each once.
 fn of_devices() -> Vec<Lacks> {
     let mut all = Vec::new();
     for profile in Profile::builtin_names().filter_map(Profile::builtin) {
@@ -93,7 +93,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "minutes: every kernel with what each device has"]
+    #[ignore = "scripts/test.sh long runs it: every kernel with what each device has"]
     Lavapipe,
     fn every_kernel_runs_on_lavapipe_with_what_other_devices_have(_device) {
         as_on_devices(true);
@@ -101,7 +101,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "minutes: every kernel without each feature"]
+    #[ignore = "scripts/test.sh long runs it: every kernel without each feature"]
     Lavapipe,
     fn every_kernel_runs_on_lavapipe_without_each_feature(_device) {
         for feature in Lacks::FEATURES {

@@ -76,7 +76,7 @@ fn parts_of_words_are_written_by_atomic_operations() {
     assert!(lowered.report.whole_words && lowered.report.software.len() >= 5, "{:?}", lowered.report);
 }
 
-/// What invocations hand each other is coherent without the Vulkan memory model, and nothing says more than its successor knows.
+/// Memory through which invocations hand each other numbers is coherent without the Vulkan memory model, and nothing says more than its successor knows.
 #[test]
 fn memory_that_invocations_share_is_coherent() {
     let lowered = lowered("coherent", &module("coherent"), lacks(&[coop_device::Feature::VulkanMemoryModel]));

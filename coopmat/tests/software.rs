@@ -76,7 +76,7 @@ fn kernels_run(every: usize, execute: &dyn Fn(&Lowered, &Case) -> Executed) {
         let found: Vec<(&str, u64)> = refused.iter().map(|(why, n)| (why.as_str(), *n)).collect();
         assert_eq!((ran, found.as_slice()), (33, &REFUSED[..]));
     }
-    assert_eq!(ran, (33 + every - 1) / every);
+    assert_eq!(ran, 33_usize.div_ceil(every));
 }
 
 #[test]
@@ -104,7 +104,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "minutes: SwiftShader executes slowly"]
+    #[ignore = "scripts/test.sh long runs it: SwiftShader executes slowly"]
     SwiftShader,
     fn every_kernel_on_swiftshader(device) {
         kernels_run(1, &on_device(device));
@@ -131,7 +131,7 @@ fn subgroups_that_the_device_lacks_are_refused() {
     let Some(folder) = llama_modules() else { return };
     for name in OF_SUBGROUPS {
         let case = case(format!("testdata/llama/{name}.toml"));
-        let why = lowered(&words(folder.join(format!("{name}.spv"))), &case, 8).err().expect("refused");
+        let why = lowered(&words(folder.join(format!("{name}.spv"))), &case, 8).expect_err("refused");
         assert_eq!(why, "google-swiftshader has no subgroups of 8 that a pipeline can require");
     }
 }
@@ -144,7 +144,7 @@ vulkan_test!(
 );
 
 vulkan_test!(
-    #[ignore = "minutes: SwiftShader executes slowly"]
+    #[ignore = "scripts/test.sh long runs it: SwiftShader executes slowly"]
     SwiftShader,
     fn more_llama_cases_on_swiftshader(device) {
         llama_cases(device, &MORE_LLAMA);
