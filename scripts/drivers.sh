@@ -6,7 +6,8 @@
 #   drivers.sh run --opencl pocl|rusticl|intel CMD ...   run it with one of the OpenCL runtimes
 #   drivers.sh run --gpu NAME CMD ...              run it with the driver of a GPU that is not there: it compiles pipelines, and
 #                                                  executes nothing
-#   drivers.sh run --swiftshader CMD ...           run it with SwiftShader, which executes: subgroups of 4, 32-bit numbers only
+#   drivers.sh run --swiftshader CMD ...           run it with SwiftShader, which executes: subgroups of 4, 32-bit numbers only;
+#                                                  --gpu swiftshader is the same
 #   drivers.sh gpus                                the names of those GPUs
 #   drivers.sh gpu                                 fetch their drivers (320 MB unpacked)
 #   drivers.sh llvm                                fetch LLVM's SPIR-V compilers as well (for scripts/build-opencl.sh)
@@ -783,8 +784,12 @@ run() {
         shift
         ;;
       --gpu)
-        [ $# -ge 2 ] && gpus | grep -q "^$2 " || die "--gpu wants one of: $(gpus | awk '{ print $1 }' | xargs)"
-        which=gpu gpu=$2
+        if [ "${2:-}" = swiftshader ]; then
+          which=swiftshader
+        else
+          [ $# -ge 2 ] && gpus | grep -q "^$2 " || die "--gpu wants swiftshader or one of: $(gpus | awk '{ print $1 }' | xargs)"
+          which=gpu gpu=$2
+        fi
         shift 2
         ;;
       --swiftshader)

@@ -2,7 +2,8 @@
 # engines.sh: engines, unmodified, through VK_LAYER_COOPMAT_fallback: ggml's operations against ggml on the CPU, and others.
 #
 #   engines.sh fetch               fetches what tests need: ggml's libraries and libllama (npm, 24 MB) into $COOP_CACHE/ggml, ncnn, IREE and Dawn
-#   engines.sh ncnn [new|debian12] fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py)
+#   engines.sh ncnn [new|debian12|swiftshader]
+#                                  fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py)
 #   engines.sh iree [new|debian12] fetches IREE (PyPI, 560 MB unpacked) into $COOP_CACHE/iree, and compares its products of matrices with
 #                                  numpy's, with the layer and without (iree-matmul.py)
 #   engines.sh dawn [new]          fetches Dawn (npm, 51 MB) into $COOP_CACHE/dawn, and runs its subgroup matrices through the layer, with
@@ -130,7 +131,8 @@ fi
 if [ "${1:-}" = ncnn ]; then
   fetch_ncnn
   export PYTHONPATH=$COOP_CACHE/ncnn${PYTHONPATH:+:$PYTHONPATH}
-  exec "$here/layer.sh" --mesa "${2:-debian12}" python3 "$here/ncnn-layers.py"
+  if [ "${2:-}" = swiftshader ]; then driver=(--gpu swiftshader); else driver=(--mesa "${2:-debian12}"); fi
+  exec "$here/layer.sh" "${driver[@]}" python3 "$here/ncnn-layers.py"
 fi
 if [ "${1:-}" = iree ]; then
   fetch_iree

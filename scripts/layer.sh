@@ -2,7 +2,8 @@
 # layer.sh: runs a program with VK_LAYER_COOPMAT_fallback (layer/README.md).
 #
 #   layer.sh [--mesa new|debian12] CMD ...    on a software driver (scripts/drivers.sh); CMD may be a script, Python's too
-#   layer.sh --gpu NAME CMD ...               on the driver of a GPU that is not there, which compiles and executes nothing
+#   layer.sh --gpu NAME CMD ...               on the driver of a GPU that is not there, which compiles and executes nothing;
+#                                             on SwiftShader, which executes: --gpu swiftshader
 #   layer.sh --manifest                       builds the layer, and prints the folder of its manifest
 #
 # Settings are environment variables: COOPMAT_LOG=info COOPMAT_TARGET=scalar layer.sh ...
@@ -94,8 +95,12 @@ case $which in
   new) runner=mesa-run tools=mesa ;;
   debian12) runner=mesa12-run tools=mesa12 ;;
   gpu)
-    "$here/drivers.sh" gpus | grep -qx -- "$gpu" || die "unknown GPU '$gpu': $("$here/drivers.sh" gpus | xargs)"
-    runner=$gpu-run tools=gpu
+    if [ "$gpu" = swiftshader ]; then
+      runner=swiftshader-run tools=mesa
+    else
+      "$here/drivers.sh" gpus | grep -qx -- "$gpu" || die "unknown GPU '$gpu': swiftshader $("$here/drivers.sh" gpus | xargs)"
+      runner=$gpu-run tools=gpu
+    fi
     ;;
   *) die "unknown driver '$which': new or debian12" ;;
 esac
@@ -108,7 +113,9 @@ if [ "${COOP_DRIVER:-}" = system ]; then
   export VK_ADD_LAYER_PATH=${VK_ADD_LAYER_PATH:+$VK_ADD_LAYER_PATH:}$folder
   VK_INSTANCE_LAYERS=$layers exec "$@"
 fi
-if [ "$which" = gpu ]; then
+if [ "$gpu" = swiftshader ]; then
+  "$here/drivers.sh" && "$here/drivers.sh" swiftshader
+elif [ "$which" = gpu ]; then
   "$here/drivers.sh" gpu
 else
   "$here/drivers.sh"

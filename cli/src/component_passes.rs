@@ -1,16 +1,9 @@
 //! The passes of `coop-components` for `cooplower`: by a lowering, and alone.
 
 use coop_components::{Lacks, PASSES};
-use coop_device::{Feature, Profile};
 use coop_ir::{Module, binary};
 use coop_passes::{Cause, Error, Lowered, Options, Refusal, Report, Timing};
 use std::time::Instant;
-
-/// Returns the features that a device lacks: those of `--without`, and those of its profile.
-pub(crate) fn lacks(without: &[Feature], profile: Option<&Profile>) -> Lacks {
-    let said = without.iter().filter_map(|f| Lacks::without(*f)).fold(Lacks::default(), Lacks::and);
-    profile.map_or(said, |profile| Lacks::of(profile).and(said))
-}
 
 /// Returns true if a pass is one of component types.
 pub(crate) fn has(name: &str) -> bool {

@@ -18,6 +18,7 @@ pub mod progress;
 mod proving;
 pub mod reduce;
 pub mod render;
+mod software;
 mod svg;
 
 use std::process::ExitCode;

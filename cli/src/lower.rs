@@ -6,9 +6,9 @@ use crate::component_passes;
 use crate::interp::SemanticsName;
 use crate::io::{self, FileError, Loaded};
 use crate::render::{self, Problem, Renderer};
+use crate::software::WithoutArgs;
 use clap::{CommandFactory, Parser, ValueEnum};
-use coop_components::Lacks;
-use coop_device::{Feature, Profile};
+use coop_device::Profile;
 use coop_ir::Module;
 use coop_ir::constant::Specialization;
 use coop_ir::decorate::Decorations;
@@ -125,9 +125,8 @@ pub(crate) struct Cli {
     assume: Vec<AssumeArg>,
     #[command(flatten)]
     profile: ProfileArgs,
-    /// Features that the device lacks, by commas, besides those that its profile lacks: the types that need them become software
-    #[arg(long, value_delimiter = ',', value_name = "FEATURE", value_parser = parse_lack)]
-    without: Vec<Feature>,
+    #[command(flatten)]
+    without: WithoutArgs,
     #[command(flatten)]
     spec: SpecArgs,
     /// The entry point to lower for; the others are dropped, with all that only they use
@@ -259,7 +258,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     if let Ok(lowered) = &lowered {
         have_run(&options.passes, lowered)?;
     }
-    let lacks = component_passes::lacks(&cli.without, profile.as_deref());
+    let lacks = cli.without.lacks(profile.as_deref());
     let lowered = lowered.and_then(|lowered| {
         component_passes::run(&cli.passes, lowered, &options, lacks, &mut |name, module| {
             if wanted(name) {
@@ -282,7 +281,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         (lowered, _) => lowered.map(|lowered| Fit { lowered, lacking: Vec::new() }),
     };
     let fit = match fit {
-        Ok(fit) if whole => without_components(cli, &loaded, &options, profile.as_ref(), lacks, fit),
+        Ok(fit) if whole => without_components(cli, &loaded, &options, fit),
         fit => fit,
     };
     if let Some(dir) = &cli.dump_dir {
@@ -320,34 +319,14 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     }
 }
 
-/// Lowers the component types that the device lacks as well. If that is refused, and only the profile asks for it, the output
-/// stays as it is, and what the device lacks of it is said.
-fn without_components(
-    cli: &Cli,
-    loaded: &Loaded,
-    options: &Options<'_>,
-    profile: Option<&Arc<Profile>>,
-    lacks: Lacks,
-    mut fit: Fit,
-) -> Result<Fit, Error> {
-    match coopmat::fit::components(&loaded.module, options, &fit.lowered, lacks) {
-        Ok(Some(lowered)) => {
-            let size = lowered.report.required_subgroup_size;
-            let lacking = profile.map(|profile| lacking(&lowered.module, options, profile, size)).unwrap_or_default();
-            Ok(Fit { lowered, lacking })
-        }
-        Ok(None) => Ok(fit),
-        Err(Error::Refused(refusal)) if cli.without.is_empty() => {
-            if cli.style.quiet < 2 {
-                io::error(&format!(
-                    "warning: the component types that the device lacks can't become software: {refusal}"
-                ));
-            }
-            fit.lowered.report.not_taken.push(format!("component types as software: {refusal}"));
-            Ok(fit)
-        }
-        Err(error) => Err(error),
+/// Lowers the component types that the device lacks as well.
+fn without_components(cli: &Cli, loaded: &Loaded, options: &Options<'_>, mut fit: Fit) -> Result<Fit, Error> {
+    if cli.without.apply(&loaded.module, options, &mut fit.lowered, cli.style.quiet < 2)? {
+        let size = fit.lowered.report.required_subgroup_size;
+        let lacking = |profile: &Profile| lacking(&fit.lowered.module, options, &Arc::new(profile.clone()), size);
+        fit.lacking = options.profile.map(lacking).unwrap_or_default();
     }
+    Ok(fit)
 }
 
 /// The names of all passes with their summaries, in order: those of matrices, then those of component types.
@@ -361,19 +340,6 @@ fn parse_pass(text: &str) -> Result<String, String> {
     let meant = || DidYouMean(nearest(text, passes().map(|(name, _)| name)));
     let known = passes().any(|(name, _)| name == text);
     known.then(|| text.to_owned()).ok_or_else(|| format!("no such pass, --list-passes lists them{}", meant()))
-}
-
-/// A feature that can be done without.
-fn parse_lack(text: &str) -> Result<Feature, String> {
-    let known = || Lacks::FEATURES.iter().map(|f| f.name());
-    let feature = Feature::from_name(text).filter(|f| Lacks::FEATURES.contains(f));
-    feature.ok_or_else(|| {
-        let meant = DidYouMean(nearest(text, known()));
-        format!(
-            "no pass does without this feature; those that passes do without: {}{meant}",
-            known().collect::<Vec<_>>().join(", ")
-        )
-    })
 }
 
 /// Proves the lowering, if that is asked for. Returns the exit status if it is not proved.

@@ -210,6 +210,34 @@ fn lowered_modules_are_verified() {
     assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
 }
 
+/// The features that a device lacks are named, or are those of the device that runs the module.
+#[test]
+fn component_types_become_software() {
+    let lowered = temporary("software.spv");
+    let local = [
+        "verify",
+        SIMPLE,
+        "--case",
+        SIMPLE_CASE,
+        "--target",
+        "scalar",
+        "--lanes",
+        "local-index",
+        "--subgroup-size",
+        "8",
+    ];
+    let without = ["--without", "shaderFloat16,storageBuffer16BitAccess", "--on", "interp", "--json", "-o"];
+    let ran = cooprun(&[&local[..], &without, &[lowered.to_str().unwrap()]].concat());
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(json["compared_with"], serde_json::json!(["expectation", "original"]));
+    let module = coop_ir::binary::read(&std::fs::read(&lowered).unwrap()).unwrap();
+    assert!(!module.enables(coop_ir::spv::Capability::Float16));
+    let Some(ran) = cooprun_on(Driver::SwiftShader, &local) else { return };
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("agrees with the expectation on SwiftShader"), "{}", ran.stdout);
+}
+
 #[test]
 fn nothing_to_compare_with_is_2() {
     let text = std::fs::read_to_string(repository().join(SIMPLE_CASE)).unwrap();

@@ -1,19 +1,21 @@
-//! The features of component types that a device lacks.
+//! The features that a device lacks and that the passes do without.
 
 use coop_device::{Api, Feature, Features, Profile};
 use coop_ir::Module;
 use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::Scalar;
 
-/// The features of component types that a device lacks.
+/// The features that a device lacks and that the passes do without: of component types, and the Vulkan memory model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lacks {
     features: Features,
+    /// The newest version of SPIR-V, if there is a newer one.
+    spirv: Option<(u8, u8)>,
 }
 
 impl Lacks {
     /// The features that the passes of this crate do without.
-    pub const FEATURES: [Feature; 12] = [
+    pub const FEATURES: [Feature; 13] = [
         Feature::ShaderFloat16,
         Feature::ShaderFloat8,
         Feature::ShaderInt16,
@@ -26,28 +28,41 @@ impl Lacks {
         Feature::UniformAndStorageBuffer8BitAccess,
         Feature::StoragePushConstant8,
         Feature::WorkgroupMemoryExplicitLayout8BitAccess,
+        Feature::VulkanMemoryModel,
     ];
 
     /// Returns the features of [`Lacks::FEATURES`] that a device lacks; none for a device that is not programmed by Vulkan.
     pub fn of(profile: &Profile) -> Lacks {
         let lacks = |f: &Feature| profile.api == Api::Vulkan && !profile.has(*f);
-        Lacks { features: Lacks::FEATURES.into_iter().filter(lacks).collect() }
+        let spirv = Some(profile.spirv_version()).filter(|v| profile.api == Api::Vulkan && *v < Profile::NEWEST_SPIRV);
+        Lacks { features: Lacks::FEATURES.into_iter().filter(lacks).collect(), spirv }
+    }
+
+    /// Returns the lack of every feature of [`Lacks::FEATURES`].
+    pub fn all() -> Lacks {
+        Lacks { features: Lacks::FEATURES.into_iter().collect(), spirv: None }
     }
 
     /// Returns the lack of a feature; `None` if no pass does without it.
     pub fn without(feature: Feature) -> Option<Lacks> {
-        Lacks::FEATURES.contains(&feature).then(|| Lacks { features: [feature].into_iter().collect() })
+        Lacks::FEATURES.contains(&feature).then(|| Lacks { features: [feature].into_iter().collect(), spirv: None })
     }
 
     /// Returns what one or the other lacks.
     #[must_use]
     pub fn and(self, other: Lacks) -> Lacks {
-        Lacks { features: self.features.iter().chain(other.features.iter()).collect() }
+        let spirv = self.spirv.into_iter().chain(other.spirv).min();
+        Lacks { features: self.features.iter().chain(other.features.iter()).collect(), spirv }
     }
 
     /// Returns true if nothing is lacking.
     pub fn is_empty(self) -> bool {
-        self.features == Features::NONE
+        self == Lacks::default()
+    }
+
+    /// Returns the version of SPIR-V that a module is to have: `None` if the device takes its own, or nothing later than 1.3.
+    pub(crate) fn older_than(self, m: &Module) -> Option<(u8, u8)> {
+        self.spirv.filter(|newest| *newest >= (1, 4) && m.header.version_pair() > *newest)
     }
 
     /// Returns the lacking features.

@@ -1,6 +1,7 @@
 //! The passes in order, and the loop that runs them.
 
-use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, storage};
+use crate::report::instructions;
+use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, memory_model, storage, version};
 use coop_device::{Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
@@ -32,6 +33,11 @@ pub static PASSES: &[Pass] = &[
     Pass { name: "groups", summary: "replace decoration groups by decorations", run: groups },
     Pass { name: "matrices", summary: "refuse matrices, which are lowered before", run: matrices },
     Pass {
+        name: "memory-model",
+        summary: "replace the Vulkan memory model by that of GLSL 4.50",
+        run: memory_model::run,
+    },
+    Pass {
         name: "float8",
         summary: "replace 8-bit floats by integers, and convert them in integer code",
         run: float8::run,
@@ -43,7 +49,8 @@ pub static PASSES: &[Pass] = &[
         summary: "compute with 32-bit integers instead of 8- and 16-bit ones, and wrap",
         run: integer::run,
     },
-    Pass { name: "lacking", summary: "remove the capabilities whose features the device lacks", run: capabilities },
+    Pass { name: "lacking", summary: "remove the capabilities that nothing needs any more", run: capabilities },
+    Pass { name: "version", summary: "declare the version of SPIR-V that the device takes", run: version::run },
 ];
 
 /// Options of a lowering.
@@ -100,6 +107,7 @@ pub fn run<'p>(
         let remedy = "number the ids anew: spirv-opt --compact-ids".to_owned();
         return Err(Refusal { rule: "refused-malformed", at: None, reason, remedy }.into());
     }
+    report.instructions = [instructions(module), instructions(&lowered)];
     Ok(Lowered { module: lowered, report })
 }
 
@@ -151,9 +159,10 @@ pub(crate) fn too_many(m: &Module) -> Result<(), Refusal> {
     Err(Refusal { rule: "refused-limit", at: None, reason, remedy })
 }
 
-/// Returns true if the device lacks a feature that a capability of the module needs.
+/// Returns true if the device lacks a feature that a capability of the module needs, or its version of SPIR-V.
 fn needs_any(m: &Module, lacks: Lacks) -> bool {
-    m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
+    let older = lacks.older_than(m).is_some();
+    older || m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
 }
 
 /// Returns true if the device lacks the features that enable a capability.

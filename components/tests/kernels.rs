@@ -3,10 +3,12 @@
 
 mod common;
 
-use common::{everything, interpret, same, scalar, try_lowered};
+use common::{everything, interpret, lacks, same, scalar, try_lowered, valid_for};
+use coop_components::Lacks;
+use coop_device::{Feature, Profile};
 use coop_exec::testing::{kernels, run_clean};
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::vulkan_test;
+use coop_exec::{Vulkan, vulkan_test};
 use coop_ir::binary;
 
 /// The kernels that are refused, with a part of the reason.
@@ -37,12 +39,13 @@ fn kernels_without_component_types_in_the_interpreter() {
     assert_eq!((ran, refused), (33, 1), "pairs of kernels and cases that run, and that are refused");
 }
 
-fn on_device(device: &VulkanExecutor<'_>) {
-    for kernel in kernels() {
-        let (what, case) = (kernel.to_string(), kernel.case());
+/// Runs kernels lowered for a device that lacks features, on a device.
+fn on_device(device: &VulkanExecutor<'_>, lacks: Lacks, mine: impl Fn(usize) -> bool) {
+    for kernel in kernels().into_iter().enumerate().filter(|(n, _)| mine(*n)).map(|(_, kernel)| kernel) {
+        let (what, case) = (format!("{kernel} without {:?}", lacks.features().collect::<Vec<_>>()), kernel.case());
         let module = binary::read_words(&kernel.words()).expect("a module");
         let plain = scalar(&module, &case, 8).unwrap_or_else(|e| panic!("{what}: {e}"));
-        let Ok(lowered) = try_lowered(&what, &plain, everything()) else { continue };
+        let Ok(lowered) = try_lowered(&what, &plain, lacks) else { continue };
         let outcome = run_clean(device, &binary::write_words(&lowered.module), &case);
         let outcome = outcome.unwrap_or_else(|e| panic!("{what}: {e}"));
         let wrong: Vec<String> = outcome.check(&case).expect("a case").iter().map(ToString::to_string).collect();
@@ -53,6 +56,72 @@ fn on_device(device: &VulkanExecutor<'_>) {
 vulkan_test!(
     Lavapipe,
     fn kernels_without_component_types_on_lavapipe(device) {
-        on_device(device);
+        on_device(device, everything(), |_| true);
     }
 );
+
+/// The lacks of the devices that there are profiles of, each once.
+fn of_devices() -> Vec<Lacks> {
+    let mut all = Vec::new();
+    for profile in Profile::builtin_names().filter_map(Profile::builtin) {
+        let lacks = Lacks::of(&profile);
+        if !lacks.is_empty() && !all.contains(&lacks) {
+            all.push(lacks);
+        }
+    }
+    all
+}
+
+/// Runs kernels on lavapipe made without the features that each device lacks: all of them, or another one for each device.
+fn as_on_devices(every: bool) {
+    let all = of_devices();
+    assert!(all.len() >= 5, "{all:?}");
+    for (n, lacks) in all.iter().enumerate() {
+        let features: Vec<Feature> = lacks.features().collect();
+        let vulkan = Vulkan::open(true).expect("a loader").without(&features);
+        let device = vulkan.device(Some("llvmpipe")).expect("lavapipe");
+        let one = n * kernels().len() / all.len();
+        on_device(&device, *lacks, |kernel| every || kernel == one);
+    }
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn kernels_run_on_lavapipe_with_what_other_devices_have(_device) {
+        as_on_devices(false);
+    }
+);
+
+vulkan_test!(
+    #[ignore = "scripts/test.sh long runs it: every kernel with what each device has"]
+    Lavapipe,
+    fn every_kernel_runs_on_lavapipe_with_what_other_devices_have(_device) {
+        as_on_devices(true);
+    }
+);
+
+vulkan_test!(
+    #[ignore = "scripts/test.sh long runs it: every kernel without each feature"]
+    Lavapipe,
+    fn every_kernel_runs_on_lavapipe_without_each_feature(_device) {
+        for feature in Lacks::FEATURES {
+            let vulkan = Vulkan::open(true).expect("a loader").without(&[feature]);
+            let device = vulkan.device(Some("llvmpipe")).expect("lavapipe");
+            on_device(&device, lacks(&[feature]), |_| true);
+        }
+    }
+);
+
+/// Kepler's driver takes SPIR-V 1.5, and has another memory model.
+#[test]
+fn kernels_become_those_of_an_older_vulkan() {
+    let kepler = Lacks::of(&Profile::builtin("nvk-kepler").expect("a profile"));
+    for kernel in kernels().into_iter().step_by(5) {
+        let (what, case) = (kernel.to_string(), kernel.case());
+        let module = binary::read_words(&kernel.words()).expect("a module");
+        let plain = scalar(&module, &case, 8).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let Ok(lowered) = try_lowered(&what, &plain, kepler) else { continue };
+        assert!(lowered.module.header.version_pair() <= (1, 5), "{what}");
+        valid_for("vulkan1.2", &what, &lowered.module);
+    }
+}

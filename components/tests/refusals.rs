@@ -127,3 +127,24 @@ fn limits_are_kept() {
         assert_eq!(refused.rule, "refused-limit", "{refused}");
     }
 }
+
+/// Memory that other invocations see, through a pointer that is passed: nothing says which variable is to be coherent. Images.
+#[test]
+fn what_other_invocations_see_has_a_variable() {
+    let callee = "%f = OpFunction %void None %give\n%p = OpFunctionParameter %phalf\n%l = OpLabel";
+    let load = "%v = OpLoad %half %p MakePointerVisible|NonPrivatePointer %1";
+    let code = format!("%r = OpFunctionCall %void %f %pointer\nOpReturn\nOpFunctionEnd\n{callee}\n{load}");
+    let image = "%f32 = OpTypeFloat 32\n%image = OpTypeImage %f32 2D 0 0 0 2 R32f";
+    let rows = [
+        ("%give = OpTypeFunction %void %phalf", code.as_str(), "no variable is known of"),
+        (image, "", "images have no lowering"),
+    ];
+    for (globals, code, why) in rows {
+        let text = text::print(&module(globals, code), &text::PrintOptions::default()).text;
+        let text = text.replace("OpMemoryModel Logical GLSL450", "OpMemoryModel Logical Vulkan");
+        let capabilities =
+            "OpCapability VulkanMemoryModel\nOpCapability VulkanMemoryModelDeviceScope\nOpCapability Shader\n";
+        let refused = refusal(why, &parse(&text.replacen("OpCapability Shader\n", capabilities, 1)));
+        assert!(refused.reason.contains(why) && refused.at.is_some(), "{refused}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Memory by words: original and output leave the same bytes, whatever of the features is lacking.
+//! Memory by words, and memory without the Vulkan memory model: original and output leave the same bytes, whatever of the features is lacking.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn combinations() -> Vec<Lacks> {
 
 #[test]
 fn bytes_are_the_same_in_the_interpreter() {
-    for name in ["layouts", "racing"] {
+    for name in ["layouts", "racing", "coherent"] {
         let (module, case) = with_case(name);
         let wanted = interpret(name, &module, &case, 8);
         for lacks in combinations() {
@@ -40,7 +40,7 @@ fn bytes_are_the_same_in_the_interpreter() {
 }
 
 fn on_device(device: &VulkanExecutor<'_>) {
-    for name in ["layouts", "racing"] {
+    for name in ["layouts", "racing", "coherent"] {
         let (module, case) = with_case(name);
         let wanted = interpret(name, &module, &case, 8);
         for lacks in combinations() {
@@ -74,6 +74,22 @@ fn parts_of_words_are_written_by_atomic_operations() {
     });
     assert_eq!((atomics, stores), (8, 0));
     assert!(lowered.report.whole_words && lowered.report.software.len() >= 5, "{:?}", lowered.report);
+}
+
+/// Memory through which invocations hand each other numbers is coherent without the Vulkan memory model, and nothing says more than its successor knows.
+#[test]
+fn memory_that_invocations_share_is_coherent() {
+    let lowered = lowered("coherent", &module("coherent"), lacks(&[coop_device::Feature::VulkanMemoryModel]));
+    let text = coop_ir::text::print(&lowered.module, &coop_ir::text::PrintOptions::default()).text;
+    let count = |part: &str| text.matches(part).count();
+    assert!(text.contains("OpMemoryModel Logical GLSL450") && text.contains("OpDecorate %2 Coherent"), "{text}");
+    assert_eq!(
+        (count(" Coherent"), count("MakePointer"), count("Private"), count("VulkanMemoryModel")),
+        (1, 0, 0, 0),
+        "{text}"
+    );
+    // The scope of the queue family, and the semantics that make available and visible.
+    assert_eq!((count("OpConstant %uint 5"), count("OpConstant %uint 24904")), (0, 0), "{text}");
 }
 
 /// Arrays of descriptors keep their bindings, and the decorations of indices that differ.

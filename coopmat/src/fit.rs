@@ -77,26 +77,33 @@ pub fn or_scalar(
 }
 
 /// Lowers the component types that a device lacks: in the output of a lowering, or in a module without matrices, which a lowering
-/// leaves as it is. `original` is the module that refusals name instructions of. `None` if nothing needs it.
+/// leaves as it is. `original` is the module that refusals name instructions of. Returns true if anything needs it. A refusal
+/// is an error if it is `required`, else a note in the report.
 pub fn components(
     original: &Module,
     options: &Options<'_>,
-    lowered: &Lowered,
+    lowered: &mut Lowered,
     lacks: Lacks,
-) -> Result<Option<Lowered>, Error> {
+    required: bool,
+) -> Result<bool, Error> {
     if !lowered.report.skipped_passes.is_empty() || lowered.module.is_kernel() {
-        return Ok(None);
+        return Ok(false);
     }
     let limits =
         coop_components::Options { lacks, most_instructions: options.most_instructions, deadline: options.deadline };
-    let done = coop_components::lower(&lowered.module, &limits).map_err(|error| match error {
-        coop_components::Error::Refused(refusal) => Error::from(of_original(*refusal, original, &lowered.module)),
-        coop_components::Error::Bug { pass, message } => Error::Bug { pass, message },
-    })?;
-    if !done.report.changed {
-        return Ok(None);
-    }
-    let mut report = lowered.report.clone();
+    let done = match coop_components::lower(&lowered.module, &limits) {
+        Ok(done) if done.report.changed => done,
+        Ok(_) => return Ok(false),
+        Err(coop_components::Error::Refused(refusal)) if required => {
+            return Err(of_original(*refusal, original, &lowered.module).into());
+        }
+        Err(coop_components::Error::Refused(refusal)) => {
+            lowered.report.not_taken.push(format!("component types as software: {refusal}"));
+            return Ok(false);
+        }
+        Err(coop_components::Error::Bug { pass, message }) => return Err(Error::Bug { pass, message }),
+    };
+    let report = &mut lowered.report;
     if !report.changed {
         report.changed = true;
         report.target = Target::Scalar.to_string();
@@ -108,6 +115,7 @@ pub fn components(
     let had = original.capabilities().map(|c| c.to_string());
     report.removed_capabilities = had.filter(|c| !declared.contains(c)).collect();
     report.software = done.report.software.iter().map(ToString::to_string).collect();
+    report.software.push(done.report.growth());
     if done.report.whole_words {
         report.warnings.push(Warning {
             id: "whole-words",
@@ -115,7 +123,8 @@ pub fn components(
             remedy: "the range of each of them that is bound must be a multiple of 4 bytes".to_owned(),
         });
     }
-    Ok(Some(Lowered { module: done.module, report }))
+    lowered.module = done.module;
+    Ok(true)
 }
 
 /// Returns a refusal of a lowering's output as one of the module that was lowered.

@@ -106,19 +106,11 @@ impl Query<'_> {
     /// then, and the answer says what it lacks.
     fn with_components(&self, mut fit: Fit) -> Result<Fit, coop_passes::Error> {
         let lacks = Lacks::of(self.device.profile());
-        match fit::components(self.module, &self.base, &fit.lowered, lacks) {
-            Ok(Some(lowered)) => {
-                let size = lowered.report.required_subgroup_size;
-                let lacking = fit::lacking(&lowered.module, &self.base, self.device.shared(), size);
-                Ok(Fit { lowered, lacking })
-            }
-            Ok(None) => Ok(fit),
-            Err(coop_passes::Error::Refused(refusal)) => {
-                fit.lowered.report.not_taken.push(format!("component types as software: {refusal}"));
-                Ok(fit)
-            }
-            Err(bug) => Err(bug),
+        if fit::components(self.module, &self.base, &mut fit.lowered, lacks, false)? {
+            let size = fit.lowered.report.required_subgroup_size;
+            fit.lacking = fit::lacking(&fit.lowered.module, &self.base, self.device.shared(), size);
         }
+        Ok(fit)
     }
 
     /// Returns the lowering that the options ask for, or the first that is possible.

@@ -306,6 +306,17 @@ const BUILTIN: &[(&str, &str)] = &[
 ];
 
 impl Profile {
+    /// The newest version of SPIR-V.
+    pub const NEWEST_SPIRV: (u8, u8) = (1, 6);
+
+    /// Returns the newest version of SPIR-V that the device's Vulkan takes.
+    pub fn spirv_version(&self) -> (u8, u8) {
+        let of_1_1 = if self.has_extension("VK_KHR_spirv_1_4") { (1, 4) } else { (1, 3) };
+        let versions = [(1, 3, Profile::NEWEST_SPIRV), (1, 2, (1, 5)), (1, 1, of_1_1)];
+        let taken = versions.iter().find(|(major, minor, _)| self.api_version.at_least(*major, *minor));
+        taken.map_or((1, 0), |(_, _, spirv)| *spirv)
+    }
+
     /// Returns the built-in profile with a name.
     pub fn builtin(name: &str) -> Option<Profile> {
         let (_, json) = BUILTIN.iter().find(|(builtin, _)| *builtin == name)?;

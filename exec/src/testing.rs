@@ -39,8 +39,7 @@ pub enum Driver {
     Pocl,
     /// Mesa's OpenCL on llvmpipe, with subgroups of 16.
     Rusticl,
-    /// SwiftShader, which has subgroups of 4 and 32-bit numbers only: `scripts/drivers.sh swiftshader` fetches it, and no test
-    /// requires it.
+    /// SwiftShader, which has subgroups of 4 and 32-bit numbers only: `scripts/drivers.sh swiftshader` fetches it.
     SwiftShader,
     /// Intel's OpenCL for CPUs, which is large: `scripts/drivers.sh intel` fetches it, and no test requires it.
     Intel,
@@ -68,7 +67,7 @@ impl Driver {
         if wrapper.exists() {
             return Some(wrapper);
         }
-        if matches!(self, Driver::Intel | Driver::SwiftShader) {
+        if self == Driver::Intel {
             skipped(&format!("no driver for {what:?}: scripts/drivers.sh {} fetches it", self.tag()));
             return None;
         }

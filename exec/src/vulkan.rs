@@ -92,6 +92,16 @@ impl Vulkan {
         Ok(Vulkan { instance, devices })
     }
 
+    /// Returns the same devices as if they had none of some features: no logical device is made with them, and a module that
+    /// needs one does not run.
+    #[must_use]
+    pub fn without(mut self, features: &[Feature]) -> Vulkan {
+        for device in &mut self.devices {
+            features.iter().for_each(|f| device.profile.features.set(*f, false));
+        }
+        self
+    }
+
     /// Returns the devices' profiles, in the order of their indices.
     pub fn profiles(&self) -> impl ExactSizeIterator<Item = &Profile> {
         self.devices.iter().map(|device| &device.profile)

@@ -44,7 +44,8 @@ const EXECUTED: [(&str, &str); 5] = [
     ),
     (
         "google-swiftshader",
-        "a campaign of scalar code: [drivers.md](drivers.md#swiftshader-ends-at-pointers-that-become-pointers-of-another-type)",
+        "kernels, cases of llama.cpp's and generated modules, as scalar code without component types: \
+         [component-types.md](component-types.md), [drivers.md](drivers.md#swiftshader-ends-at-pointers-that-become-pointers-of-another-type)",
     ),
 ];
 

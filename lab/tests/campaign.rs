@@ -2,6 +2,7 @@
 //! interpreter, and lowered. `cooplab campaign` does the same at length.
 
 use coop_cli::args::TargetArg;
+use coop_components::Lacks;
 use coop_exec::interp::{Config, Interpreted};
 use coop_exec::testing::Driver;
 use coop_exec::vulkan::VulkanExecutor;
@@ -444,6 +445,20 @@ vulkan_test!(
         for dialect in [Dialect::Khr, Dialect::Nv2, Dialect::Ext] {
             let row = run_all(&d, GeneratorProfile { dialect, limits: Limits::Tiles }, 0..LOWERED);
             assert!(count(&row, "scalar vulkan") >= LOWERED - 1, "{row:?}");
+        }
+    }
+);
+
+vulkan_test!(
+    SwiftShader,
+    fn generated_modules_run_alike_on_swiftshader(device) {
+        let without = Some(Without::Given(Lacks::of(device.profile())));
+        let d = Differential { lowered_only: true, placements: 1, without, ..differential(Some(device)) };
+        for dialect in Dialect::ALL {
+            // Many have numbers of 64 bits, which nothing does without yet.
+            let enough = |row: &Row| count(row, "scalar vulkan") >= LOWERED / 2;
+            let row = run_until(&d, GeneratorProfile::any(dialect), 0..8 * LOWERED, enough);
+            assert!(enough(&row), "{dialect:?}: {row:?}");
         }
     }
 );

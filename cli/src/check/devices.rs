@@ -207,10 +207,14 @@ fn judge(loaded: &Loaded, profile: &Profile, options: &Options, subgroup_size: O
     }
 }
 
-/// Returns a module without the component types that a device lacks, and their names; the module itself if that is refused.
+/// Returns a module without the component types that a device lacks, with their names and what they cost; the module itself if
+/// that is refused.
 fn without_components(module: Module, profile: &Profile) -> (Module, Option<String>) {
     match coop_components::lower(&module, &coop_components::Options::new(Lacks::of(profile))) {
-        Ok(done) => (done.module, done.report.summary()),
+        Ok(done) => {
+            let software = done.report.summary().map(|names| format!("{names} in software: {}", done.report.growth()));
+            (done.module, software)
+        }
         Err(coop_components::Error::Refused(_)) => (module, None),
         Err(bug @ coop_components::Error::Bug { .. }) => panic!("{bug}"),
     }
@@ -286,7 +290,7 @@ fn words(verdict: &Verdict) -> (String, Option<&str>) {
         }
         Verdict::Lowered { how, subgroup_size, because, software } => {
             let size = subgroup_size.map_or(String::new(), |n| format!(", with subgroups of {n}"));
-            let software = software.as_ref().map_or_else(String::new, |s| format!(", with {s} in software"));
+            let software = software.as_ref().map_or_else(String::new, |s| format!(", with {s}"));
             (format!("runs after `{how}`{size}{software}"), Some(because))
         }
         Verdict::No { because } => ("does not run".into(), Some(because)),

@@ -19,6 +19,7 @@ use super::{CaseArgs, Failure, json, print};
 use crate::args::{OutputStyle, ProfileArgs, TargetArg};
 use crate::interp::InterpArgs;
 use crate::io::{Format, Loaded};
+use crate::software::WithoutArgs;
 use crate::{Status, io};
 
 #[derive(Args, Debug)]
@@ -36,6 +37,8 @@ pub(super) struct Verify {
     /// The profile to lower for, if not that of the device that runs the module: a built-in name, or a file
     #[arg(long, value_name = "NAME|FILE.json")]
     profile: Option<String>,
+    #[command(flatten)]
+    without: WithoutArgs,
     #[command(flatten)]
     on: OnArgs,
     /// Write the lowered module to this file
@@ -66,8 +69,11 @@ impl Verify {
         let runners = self.on.runners(&opened, &case, style)?;
         let named = ProfileArgs { profile: self.profile.clone(), ..ProfileArgs::default() }.named()?;
         let profile = named.as_ref().or(OnArgs::profile(&runners));
-        let lowered = self.lower(&original.module, &case, profile)?;
-        if style.quiet < 2 && !self.case.json {
+        let mut lowered = self.lower(&original.module, &case, profile)?;
+        let limits = Options { profile, ..Options::new(self.target.into()) };
+        let warn = style.quiet < 2 && !self.case.json;
+        self.without.apply(&original.module, &limits, &mut lowered, warn).map_err(Failure::Lower)?;
+        if warn {
             lowered.report.warnings.iter().for_each(|w| io::error(&format!("warning: {w}")));
         }
         if let Some(path) = &self.output {

@@ -19,12 +19,14 @@ type Shape = (StorageClass, u32, Option<u32>, bool);
 pub(super) struct Words {
     /// True with the Vulkan memory model.
     vulkan: bool,
-    uint: Id,
+    pub(super) uint: Id,
     types: FxHashMap<Shape, Id>,
+    /// The functions that store runs of numbers, by variable, bytes of a number, numbers and memory operands.
+    pub(super) runs: FxHashMap<(Id, u32, usize, Vec<Operand>), Id>,
 }
 
 /// One access: its place, how it is executed, and what of it is known already.
-struct Access<'a> {
+pub(super) struct Access<'a> {
     buffer: &'a Buffer,
     place: &'a Place,
     /// The memory operands of its loads and stores.
@@ -47,7 +49,7 @@ struct Spot {
 
 impl Words {
     pub(super) fn new(m: &mut Module, g: &mut Globals, vulkan: bool) -> Words {
-        Words { vulkan, uint: g.uint(m, 32), types: FxHashMap::default() }
+        Words { vulkan, uint: g.uint(m, 32), types: FxHashMap::default(), runs: FxHashMap::default() }
     }
 
     /// Returns the type of a variable of words.
@@ -86,7 +88,7 @@ impl Words {
         block
     }
 
-    fn access<'a>(
+    pub(super) fn access<'a>(
         &self,
         buffers: &'a FxHashMap<Id, Buffer>,
         place: &'a Place,
@@ -299,13 +301,13 @@ impl Words {
         Ok(())
     }
 
-    fn write(&self, b: &mut FunctionBuilder<'_>, access: &Access<'_>, word: Index, bits: Id) {
+    pub(super) fn write(&self, b: &mut FunctionBuilder<'_>, access: &Access<'_>, word: Index, bits: Id) {
         let pointer = self.pointer(b, access, word);
         b.effect(Op::Store, [pointer, bits].map(Operand::Id).into_iter().chain(access.memory.iter().copied()));
     }
 
     /// Writes a part of a word, and nothing of the rest.
-    fn write_part(
+    pub(super) fn write_part(
         &self,
         b: &mut FunctionBuilder<'_>,
         access: &mut Access<'_>,
@@ -466,6 +468,14 @@ impl Access<'_> {
         let at = b.add(sum, Index::Const(constant / unit));
         let (word, part) = (b.div(at, 4 / unit), b.rem(at, 4 / unit));
         Ok(Spot { word, shift: b.mul(part, Index::Const(8 * unit)) })
+    }
+
+    /// Returns the place of a number, counted in numbers of its type from the beginning.
+    pub(super) fn number(&mut self, b: &mut FunctionBuilder<'_>, s: Scalar) -> Result<Id, String> {
+        self.aligned(0, s)?;
+        let sum = self.sum(b, s.bytes());
+        let at = b.add(sum, Index::Const(self.place.constant / s.bytes()));
+        Ok(b.index(at))
     }
 
     /// Returns the word at an offset, where every index counts whole words.

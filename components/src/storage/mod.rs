@@ -4,7 +4,7 @@
 //! Workgroup memory that holds numbers which the device can't load from there becomes an array of words, all of it. A load
 //! takes its words apart, and a store puts them together. Offsets, strides and sizes stay ([`layout`]).
 //!
-//! A word of which a store writes every byte is stored. Of other words, the store clears and then sets its own bits, by
+//! A word of which a store writes every byte is stored, and so is one of which stores that follow one another do ([`joined`]). Of other words, the store clears and then sets its own bits, by
 //! `OpAtomicAnd` and `OpAtomicOr`: another invocation may write the neighboring bytes at the same time. (An exclusive or with
 //! the difference would take one operation less, but two invocations that write the same value would undo each other.) Words
 //! of which parts are written that way are read by `OpAtomicLoad`, unless all of a word is read.
@@ -15,6 +15,7 @@
 //! operations on narrow numbers and floats; row-major matrices; arrays of unknown length moved as a whole.
 
 mod access;
+mod joined;
 mod layout;
 mod number;
 mod place;
@@ -30,6 +31,7 @@ use coop_ir::rewrite::{remove_globals, remove_unused_globals, replace_uses, sort
 use coop_ir::spv::{Decoration, MemoryModel, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use joined::Joined;
 use layout::Layout;
 pub(crate) use layout::numbers;
 use place::Place;
@@ -60,6 +62,7 @@ struct Storage {
     /// The value of each load that is gone.
     loaded: FxHashMap<Id, Id>,
     words: Words,
+    joined: Joined,
     sets: ExtSets,
 }
 
@@ -74,8 +77,9 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     let vulkan = m.memory_model().is_some_and(|(_, model)| model == MemoryModel::Vulkan);
     let mut g = Globals::new(m);
     let words = Words::new(m, &mut g, vulkan);
-    let sets = ExtSets::new(m);
-    let mut pass = Storage { layout, buffers, places: FxHashMap::default(), loaded: FxHashMap::default(), words, sets };
+    let (sets, joined) = (ExtSets::new(m), joined::find(m, &layout, &buffers));
+    let (places, loaded) = (FxHashMap::default(), FxHashMap::default());
+    let mut pass = Storage { layout, buffers, places, loaded, words, joined, sets };
     pass.retype(m, &mut g);
     no_parameters(m, &pass.buffers)?;
     emit::rebuild(m, &mut g, &mut |b, r| pass.inst(b, r))?;
@@ -247,6 +251,9 @@ impl Storage {
 
     fn inst(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) -> Result<(), Refusal> {
         let i = b.module.inst(r).clone();
+        if self.joined.gone.contains(&r) {
+            return Ok(());
+        }
         let ours = |id: Id| self.buffers.contains_key(&id) || self.places.contains_key(&id);
         if !i.ids().any(ours) {
             b.keep(r);
@@ -265,7 +272,10 @@ impl Storage {
             op if op.is_member_chain() => self.chain(b, &i),
             Op::CopyObject => self.copy_of_pointer(b, &i),
             Op::Load => self.load(b, &i),
-            Op::Store => self.store(b, &i),
+            Op::Store => match self.joined.runs.remove(&r) {
+                Some(stores) => self.store_run(b, &stores),
+                None => self.store(b, &i),
+            },
             Op::CopyMemory => self.copy(b, &i),
             Op::ArrayLength => self.length(b, &i),
             op if op.is_atomic() => self.atomic(b, &i),

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 /// A device that lacks all that can be done without.
 pub(crate) fn everything() -> Lacks {
-    lacks(&Lacks::FEATURES)
+    Lacks::all()
 }
 
 pub(crate) fn lacks(features: &[Feature]) -> Lacks {
@@ -90,9 +90,14 @@ fn spirv_val() -> Option<PathBuf> {
 
 /// Asserts that spirv-val accepts a module, where that is there.
 pub(crate) fn valid(what: &str, module: &Module) {
+    valid_for("vulkan1.3", what, module);
+}
+
+/// As [`valid`], for an environment.
+pub(crate) fn valid_for(environment: &str, what: &str, module: &Module) {
     let Some(tool) = spirv_val() else { return };
     let mut child = Command::new(tool)
-        .args(["--target-env", "vulkan1.3", "--scalar-block-layout", "-"])
+        .args(["--target-env", environment, "--scalar-block-layout", "--allow-localsizeid", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

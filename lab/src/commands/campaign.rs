@@ -91,8 +91,8 @@ pub(crate) struct Campaign {
     /// The built-in profile whose tile shapes the lowering targets; by default that of the device, or of lavapipe
     #[arg(long, value_name = "NAME")]
     tile_profile: Option<String>,
-    /// Features of component types that scalar code does without, by commas; any, others for each module: some
-    #[arg(long, value_name = "FEATURES|some")]
+    /// Features of component types that scalar code does without, by commas; every one: all; any, others for each module: some
+    #[arg(long, value_name = "FEATURES|all|some")]
     without: Option<String>,
     /// The limits that modules keep to
     #[arg(long, value_enum, default_value = "auto")]
@@ -270,6 +270,7 @@ impl Campaign {
         let without = match self.without.as_deref() {
             None => None,
             Some("some") => Some(Without::Some),
+            Some("all") => Some(Without::Given(Lacks::all())),
             Some(names) => {
                 let all: Result<Lacks, Failure> =
                     names.split(',').try_fold(Lacks::default(), |all, name| Ok(all.and(feature(name)?)));

@@ -3,6 +3,7 @@
 //! cargo-fuzz runs them for long (`fuzz/`), the tests for a second ([`smoke`]).
 
 mod checker;
+mod components;
 mod lowering;
 mod reader;
 
@@ -10,6 +11,7 @@ use coop_ir::Op;
 use std::time::{Duration, Instant};
 
 pub use checker::checker;
+pub use components::components;
 pub use lowering::{lowering, lowering_in_all_modes};
 pub use reader::{parser, reader};
 

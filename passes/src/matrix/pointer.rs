@@ -180,6 +180,12 @@ pub(crate) fn steppable(b: &mut FunctionBuilder<'_>, place: &MemoryLocation, roo
         return root;
     }
     let pointee = unit_type(b.module, b.globals, place);
+    // The stride says nothing of anything else, so the type itself takes it: SwiftShader ends at casts of such pointers.
+    let to_units = |t: &Id| matches!(Type::of(b.module, *t), Some(Type::Pointer { pointee: to, .. }) if to == pointee);
+    if let Some(t) = ty.filter(|t| to_units(t) && array_stride(b.module, *t).is_none()) {
+        decorate(b.module, t, Decoration::ArrayStride, &[bytes]);
+        return root;
+    }
     let id = b.module.fresh_id();
     let pointer = Inst::new(Op::TypePointer, None, Some(id), [place.storage.into(), pointee.into()]);
     let r = b.module.add(pointer);

@@ -96,12 +96,7 @@ fn version(on: &On, out: &mut Sink) {
     let first = cx.module.globals.first().copied();
     let version = cx.module.header.version_pair();
     let api = on.device.profile.api_version;
-    let of_1_1 = if on.device.profile.has_extension("VK_KHR_spirv_1_4") { (1, 4) } else { (1, 3) };
-    let takes = [(1, 1, of_1_1), (1, 2, (1, 5)), (1, 3, (1, 6))]
-        .iter()
-        .rev()
-        .find(|(major, minor, _)| api.at_least(*major, *minor))
-        .map_or((1, 0), |(_, _, spirv)| *spirv);
+    let takes = on.device.profile.spirv_version();
     if let Some(at) = first
         && version > takes
     {
