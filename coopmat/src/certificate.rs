@@ -86,6 +86,8 @@ pub struct Certificate {
     pub specialization: Specialization,
     /// The workgroups of the dispatch.
     pub workgroups: [u32; 3],
+    /// The size of the subgroups that the module ran in.
+    pub subgroup_size: u32,
     /// The meaning of float arithmetic.
     pub mode: ProofMode,
     /// The seed of the values that stood for data.
@@ -163,6 +165,13 @@ impl Prepared {
             }
         }
         case.entry = pipeline.entry_point.clone().or(case.entry);
+        if let (Some(theirs), Some(ours)) = (case.subgroup_size, pipeline.required_subgroup_size)
+            && theirs != ours
+        {
+            let why =
+                format!("the case is for subgroups of {theirs}, and the pipeline requires {ours}: make them the same");
+            return Err(Uncertified::Failed(why));
+        }
         case.subgroup_size = case.subgroup_size.or(pipeline.required_subgroup_size);
         let mut asked = case.clone();
         asked.subgroup_size = lowered.requirements.subgroup_size.or(case.subgroup_size);
@@ -174,7 +183,7 @@ impl Prepared {
         let asking = Options { arithmetic, seed: options.seed, fixed: options.fixed.clone(), explain: true };
         let proof = prove(&Interpreted { config }, (&self.module, &case), (&words, &asked), &asking).map_err(failed)?;
         match &proof.verdict {
-            Verdict::Proved => Ok(self.certificate(pipeline, lowered, options, (&case, proof))),
+            Verdict::Proved => Ok(self.certificate(pipeline, lowered, options, (&case, size, proof))),
             Verdict::Refuted(why) => Err(Uncertified::Refuted(why.clone())),
             Verdict::NotProvable(open) => Err(Uncertified::NotProvable(open.to_string())),
         }
@@ -201,7 +210,7 @@ impl Prepared {
         pipeline: &PipelineOptions,
         lowered: &Lowered,
         options: &ProofOptions,
-        (case, proof): (&Case, Proof),
+        (case, subgroup_size, proof): (&Case, u32, Proof),
     ) -> Certificate {
         let coverage = |blocks: &Blocks| Coverage {
             executed: blocks.executed,
@@ -213,6 +222,7 @@ impl Prepared {
             case: hash::hash(&[options.case.as_bytes()]),
             specialization: pipeline.specialization.clone(),
             workgroups: case.workgroups,
+            subgroup_size,
             mode: options.mode,
             seed: options.seed,
             text: proof.to_string(),

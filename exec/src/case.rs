@@ -383,9 +383,13 @@ impl Case {
     /// The initial bytes of a buffer, given every buffer's device address.
     pub fn contents(&self, index: usize, address: &dyn Fn(&str) -> u64) -> Result<Vec<u8>, Error> {
         let buffer = &self.buffer[index];
+        buffer.fill.bytes(buffer, self.buffer_seed(index), &self.folder, address)
+    }
+
+    /// The seed of a buffer's random contents.
+    pub(crate) fn buffer_seed(&self, index: usize) -> u64 {
         // Buffers beside each other get streams that have nothing in common.
-        let seed = buffer.seed.unwrap_or_else(|| self.seed.wrapping_add((index as u64 + 1) << 32));
-        buffer.fill.bytes(buffer, seed, &self.folder, address)
+        self.buffer[index].seed.unwrap_or_else(|| self.seed.wrapping_add((index as u64 + 1) << 32))
     }
 }
 
