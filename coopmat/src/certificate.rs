@@ -160,27 +160,18 @@ impl Prepared {
         case.spec.clear();
         for (id, _, bits) in pipeline.specialization.iter() {
             // What the module does not have says nothing.
-            if let Some(number) = self.number(id, bits) {
-                case.spec.insert(id.to_string(), number);
-            }
+            case.spec.extend(self.number(id, bits).map(|number| (id.to_string(), number)));
         }
         case.entry = pipeline.entry_point.clone().or(case.entry);
-        if let (Some(theirs), Some(ours)) = (case.subgroup_size, pipeline.required_subgroup_size)
-            && theirs != ours
-        {
-            let why =
-                format!("the case is for subgroups of {theirs}, and the pipeline requires {ours}: make them the same");
-            return Err(Uncertified::Failed(why));
-        }
-        case.subgroup_size = case.subgroup_size.or(pipeline.required_subgroup_size);
+        case.require_subgroups(pipeline.required_subgroup_size).map_err(failed)?;
         let mut asked = case.clone();
         asked.subgroup_size = lowered.requirements.subgroup_size.or(case.subgroup_size);
         asked.full_subgroups |= lowered.requirements.full_subgroups;
         let size = case.subgroup_size.unwrap_or(device.profile().limits.subgroup_size);
         let config = Config { subgroup_size: size, time_limit: options.most_time, ..Config::default() };
         let words = binary::read_words(&lowered.words).map_err(|error| Uncertified::Failed(error.to_string()))?;
-        let arithmetic = options.mode.arithmetic();
-        let asking = Options { arithmetic, seed: options.seed, fixed: options.fixed.clone(), explain: true };
+        let (arithmetic, fixed) = (options.mode.arithmetic(), options.fixed.clone());
+        let asking = Options { arithmetic, seed: options.seed, fixed, explain: true };
         let proof = prove(&Interpreted { config }, (&self.module, &case), (&words, &asked), &asking).map_err(failed)?;
         match &proof.verdict {
             Verdict::Proved => Ok(self.certificate(pipeline, lowered, options, (&case, size, proof))),

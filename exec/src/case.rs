@@ -386,6 +386,19 @@ impl Case {
         buffer.fill.bytes(buffer, self.buffer_seed(index), &self.folder, address)
     }
 
+    /// Makes the case one for subgroups of the size that a pipeline requires. One that is for others is refused.
+    pub fn require_subgroups(&mut self, required: Option<u32>) -> Result<(), Error> {
+        match (self.subgroup_size, required) {
+            (Some(own), Some(required)) if own != required => Err(Error::case(format!(
+                "it is for subgroups of {own}, and the pipeline requires {required}: make them the same"
+            ))),
+            _ => {
+                self.subgroup_size = self.subgroup_size.or(required);
+                Ok(())
+            }
+        }
+    }
+
     /// The seed of a buffer's random contents.
     pub(crate) fn buffer_seed(&self, index: usize) -> u64 {
         // Buffers beside each other get streams that have nothing in common.

@@ -1,5 +1,5 @@
-//! What a proof did not execute, blocks, ways of branches, rounds of loops: what keeps control from it, and other cases that
-//! may lead it there.
+//! Blocks, ways of branches and rounds of loops that a proof did not execute: what keeps control from them, and other cases
+//! that may lead it there.
 //!
 //! A block that is not executed is behind a branch of one that is; the rounds of a loop are counted by the branches out of it. The
 //! condition of such a branch is traced back to what it depends on: specialization constants, push constants, the dispatch, data. The cases to try change one of these at a time; whether such
@@ -50,7 +50,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// What a proof is to execute.
+/// A part of a module that a proof is to execute.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Goal {
     /// The block with this label.
@@ -70,10 +70,10 @@ impl Goal {
     }
 }
 
-/// What was not executed.
+/// A part of a module that was not executed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreached {
-    /// It.
+    /// The part.
     pub goal: Goal,
     /// Why.
     pub why: Why,

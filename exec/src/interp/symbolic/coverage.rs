@@ -1,11 +1,11 @@
-//! What of a module a run executed: blocks, the ways of branches, rounds of loops.
+//! The blocks, ways of branches and rounds of loops that a run executed.
 
 use std::collections::BTreeMap;
 
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Block, Id, InstRef, Module, Op};
 
-/// What control did in a run.
+/// The ways of control in a run.
 #[derive(Debug, Default)]
 pub(in crate::interp) struct Trace {
     /// How often each block was executed, by its last instruction.
@@ -17,7 +17,7 @@ pub(in crate::interp) struct Trace {
     pub backs: FxHashMap<InstRef, u64>,
 }
 
-/// What of a module a run executed.
+/// The parts of a module that a run executed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Blocks {
     /// The number of blocks executed.

@@ -139,7 +139,7 @@ pub(super) struct Symbols {
     pub lost: Option<(InstRef, String)>,
     /// How terms came about, if that is asked for.
     expressions: Option<Expressions>,
-    /// What control did.
+    /// The ways of control.
     pub trace: Trace,
     /// A decision that depends on data in a way that is not known.
     pub depends: Option<String>,
