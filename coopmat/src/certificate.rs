@@ -86,6 +86,8 @@ pub struct Certificate {
     pub specialization: Specialization,
     /// The workgroups of the dispatch.
     pub workgroups: [u32; 3],
+    /// The size of the subgroups that the module ran in.
+    pub subgroup_size: u32,
     /// The meaning of float arithmetic.
     pub mode: ProofMode,
     /// The seed of the values that stood for data.
@@ -158,23 +160,21 @@ impl Prepared {
         case.spec.clear();
         for (id, _, bits) in pipeline.specialization.iter() {
             // What the module does not have says nothing.
-            if let Some(number) = self.number(id, bits) {
-                case.spec.insert(id.to_string(), number);
-            }
+            case.spec.extend(self.number(id, bits).map(|number| (id.to_string(), number)));
         }
         case.entry = pipeline.entry_point.clone().or(case.entry);
-        case.subgroup_size = case.subgroup_size.or(pipeline.required_subgroup_size);
+        case.require_subgroups(pipeline.required_subgroup_size).map_err(failed)?;
         let mut asked = case.clone();
         asked.subgroup_size = lowered.requirements.subgroup_size.or(case.subgroup_size);
         asked.full_subgroups |= lowered.requirements.full_subgroups;
         let size = case.subgroup_size.unwrap_or(device.profile().limits.subgroup_size);
         let config = Config { subgroup_size: size, time_limit: options.most_time, ..Config::default() };
         let words = binary::read_words(&lowered.words).map_err(|error| Uncertified::Failed(error.to_string()))?;
-        let arithmetic = options.mode.arithmetic();
-        let asking = Options { arithmetic, seed: options.seed, fixed: options.fixed.clone(), explain: true };
+        let (arithmetic, fixed) = (options.mode.arithmetic(), options.fixed.clone());
+        let asking = Options { arithmetic, seed: options.seed, fixed, explain: true };
         let proof = prove(&Interpreted { config }, (&self.module, &case), (&words, &asked), &asking).map_err(failed)?;
         match &proof.verdict {
-            Verdict::Proved => Ok(self.certificate(pipeline, lowered, options, (&case, proof))),
+            Verdict::Proved => Ok(self.certificate(pipeline, lowered, options, (&case, size, proof))),
             Verdict::Refuted(why) => Err(Uncertified::Refuted(why.clone())),
             Verdict::NotProvable(open) => Err(Uncertified::NotProvable(open.to_string())),
         }
@@ -201,7 +201,7 @@ impl Prepared {
         pipeline: &PipelineOptions,
         lowered: &Lowered,
         options: &ProofOptions,
-        (case, proof): (&Case, Proof),
+        (case, subgroup_size, proof): (&Case, u32, Proof),
     ) -> Certificate {
         let coverage = |blocks: &Blocks| Coverage {
             executed: blocks.executed,
@@ -213,6 +213,7 @@ impl Prepared {
             case: hash::hash(&[options.case.as_bytes()]),
             specialization: pipeline.specialization.clone(),
             workgroups: case.workgroups,
+            subgroup_size,
             mode: options.mode,
             seed: options.seed,
             text: proof.to_string(),

@@ -33,6 +33,7 @@ fn lowered_words_get_a_certificate() {
             assert!(certificate.is_for(&module, &words));
             assert_eq!((certificate.mode, certificate.decisions), (mode, 0));
             assert_eq!(certificate.specialization, pipeline.specialization);
+            assert_eq!(certificate.subgroup_size, 8);
             assert!(certificate.stored > 0 && certificate.log2_error < -40.0, "{certificate:?}");
             assert!(certificate.lowered_blocks.missed.is_empty(), "{certificate}");
             assert!(certificate.to_string().starts_with("proved: "), "{certificate}");
@@ -67,4 +68,24 @@ fn other_words_get_none() {
     }
     let failed = module.certify(&device, &pipeline, &words, &ProofOptions::new("workgroups = 3"));
     assert!(matches!(failed, Err(Uncertified::Failed(_))), "{failed:?}");
+}
+
+/// A certificate is about the subgroups of the pipeline, and says which outputs it does not compare.
+#[test]
+fn certificates_are_about_the_pipeline() {
+    let module = Prepared::read_bytes(&file("gemm_simple.spv")).expect("a module");
+    let device = Device::builtin("mesa-lavapipe").expect("a device");
+    let case = String::from_utf8(file("gemm_simple.toml")).expect("text");
+    let (mut pipeline, words) = lowered(&module, &device, Target::Scalar);
+    let other = format!("subgroup-size = 32\n{case}");
+    pipeline.required_subgroup_size = Some(8);
+    match module.certify(&device, &pipeline, &words, &ProofOptions::new(other)) {
+        Err(Uncertified::Failed(why)) => assert!(why.contains("subgroups of 32, and the pipeline requires 8"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    let buffers = case.split("[[expect]]").next().unwrap_or_default();
+    let ignored = "[[buffer]]\nname = \"W\"\nbinding = 9\ntype = \"u32\"\ncount = 4\ntolerance = \"any\"\n";
+    let more = format!("{buffers}{ignored}");
+    let certificate = module.certify(&device, &pipeline, &words, &ProofOptions::new(more)).expect("a proof");
+    assert!(certificate.text.contains("W is not compared"), "{certificate}");
 }

@@ -383,9 +383,26 @@ impl Case {
     /// The initial bytes of a buffer, given every buffer's device address.
     pub fn contents(&self, index: usize, address: &dyn Fn(&str) -> u64) -> Result<Vec<u8>, Error> {
         let buffer = &self.buffer[index];
+        buffer.fill.bytes(buffer, self.buffer_seed(index), &self.folder, address)
+    }
+
+    /// Makes the case one for subgroups of the size that a pipeline requires. One that is for others is refused.
+    pub fn require_subgroups(&mut self, required: Option<u32>) -> Result<(), Error> {
+        match (self.subgroup_size, required) {
+            (Some(own), Some(required)) if own != required => Err(Error::case(format!(
+                "it is for subgroups of {own}, and the pipeline requires {required}: make them the same"
+            ))),
+            _ => {
+                self.subgroup_size = self.subgroup_size.or(required);
+                Ok(())
+            }
+        }
+    }
+
+    /// The seed of a buffer's random contents.
+    pub(crate) fn buffer_seed(&self, index: usize) -> u64 {
         // Buffers beside each other get streams that have nothing in common.
-        let seed = buffer.seed.unwrap_or_else(|| self.seed.wrapping_add((index as u64 + 1) << 32));
-        buffer.fill.bytes(buffer, seed, &self.folder, address)
+        self.buffer[index].seed.unwrap_or_else(|| self.seed.wrapping_add((index as u64 + 1) << 32))
     }
 }
 

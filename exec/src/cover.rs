@@ -1,7 +1,8 @@
-//! Blocks that a proof did not execute: what keeps control from them, and other cases that may lead it there.
+//! Blocks, ways of branches and rounds of loops that a proof did not execute: what keeps control from them, and other cases
+//! that may lead it there.
 //!
-//! A block that is not executed is behind a branch of one that is. The condition of that branch is traced back to what it depends
-//! on: specialization constants, push constants, the dispatch, data. The cases to try change one of these at a time; whether such
+//! A block that is not executed is behind a branch of one that is; the rounds of a loop are counted by the branches out of it. The
+//! condition of such a branch is traced back to what it depends on: specialization constants, push constants, the dispatch, data. The cases to try change one of these at a time; whether such
 //! a case is one that the module is made for, only a run says.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use coop_ir::spv::StorageClass;
 use coop_ir::{Function, Id, Inst, Module, Op};
 
 use crate::case::{Case, Number, PushPart};
+use crate::interp::Blocks;
 
 /// The most values that one condition is traced through.
 const MOST_VALUES: usize = 4000;
@@ -48,11 +50,31 @@ impl fmt::Display for Source {
     }
 }
 
-/// A block that was not executed.
+/// A part of a module that a proof is to execute.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Goal {
+    /// The block with this label.
+    Block(Id),
+    /// The way from the branch at the end of one block to another.
+    Way(Id, Id),
+    /// Three rounds in a row of the loop with this header.
+    Rounds(Id),
+}
+
+impl Goal {
+    /// Returns what a run left out.
+    pub fn missed(blocks: &Blocks) -> BTreeSet<Goal> {
+        let whole = blocks.missed.iter().map(|id| Goal::Block(*id));
+        let ways = blocks.missed_ways.iter().map(|(from, to)| Goal::Way(*from, *to));
+        whole.chain(ways).chain(blocks.short_loops.iter().map(|id| Goal::Rounds(*id))).collect()
+    }
+}
+
+/// A part of a module that was not executed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreached {
-    /// Its label.
-    pub block: Id,
+    /// The part.
+    pub goal: Goal,
     /// Why.
     pub why: Why,
 }
@@ -68,41 +90,60 @@ pub enum Why {
     NotCalled(Id),
     /// No block leads to it.
     Unreachable,
+    /// A branch that was executed decides; its condition depends on these. Nothing: on constants.
+    Decided(BTreeSet<Source>),
 }
 
 impl fmt::Display for Unreached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let block = self.block;
+        match self.goal {
+            Goal::Block(block) => write!(f, "{block}: ")?,
+            Goal::Way(from, to) => write!(f, "the way from {from} to {to}: ")?,
+            Goal::Rounds(header) => write!(f, "three rounds of the loop {header}: ")?,
+        }
+        let by = |sources: &BTreeSet<Source>| match sources.is_empty() {
+            true => "a constant".to_owned(),
+            false => sources.iter().map(Source::to_string).collect::<Vec<_>>().join(", "),
+        };
         match &self.why {
-            Why::Branch(from, sources) if sources.is_empty() => {
-                write!(f, "{block}: {from} branches elsewhere, by a constant")
-            }
-            Why::Branch(from, sources) => {
-                let said: Vec<String> = sources.iter().map(Source::to_string).collect();
-                write!(f, "{block}: {from} branches elsewhere, by {}", said.join(", "))
-            }
-            Why::Behind(other) => write!(f, "{block}: behind {other}"),
-            Why::NotCalled(function) => write!(f, "{block}: function {function} is not called"),
-            Why::Unreachable => write!(f, "{block}: unreachable"),
+            Why::Branch(from, sources) => write!(f, "{from} branches elsewhere, by {}", by(sources)),
+            Why::Behind(other) => write!(f, "behind {other}"),
+            Why::NotCalled(function) => write!(f, "function {function} is not called"),
+            Why::Unreachable => f.write_str("unreachable"),
+            Why::Decided(sources) => write!(f, "decided by {}", by(sources)),
         }
     }
 }
 
-/// Returns for each block that was not executed why, in the order of the module.
-pub fn unreached(module: &Module, missed: &[Id]) -> Vec<Unreached> {
-    let missed: BTreeSet<Id> = missed.iter().copied().collect();
+/// Returns why each goal was not reached: blocks in the order of the module, then the others.
+pub fn unreached(module: &Module, goals: &BTreeSet<Goal>) -> Vec<Unreached> {
+    let block = |goal: &Goal| if let Goal::Block(id) = goal { Some(*id) } else { None };
+    let missed: BTreeSet<Id> = goals.iter().filter_map(block).collect();
     let trace = Trace::new(module);
-    let mut out = Vec::new();
+    let (mut out, mut others) = (Vec::new(), Vec::new());
     for function in &module.functions {
         let labels: Vec<Id> = function.blocks.iter().filter_map(|b| module.inst(b.label).result).collect();
-        if !labels.iter().any(|label| missed.contains(label)) {
+        let own = |goal: &&Goal| match goal {
+            Goal::Block(id) | Goal::Way(id, _) | Goal::Rounds(id) => labels.contains(id),
+        };
+        if !goals.iter().any(|goal| own(&goal)) {
             continue;
         }
         let cfg = Cfg::new(module, function);
         for block in labels.iter().filter(|label| missed.contains(label)) {
-            out.push(Unreached { block: *block, why: trace.why(function, &cfg, *block, &missed) });
+            out.push(Unreached { goal: Goal::Block(*block), why: trace.why(function, &cfg, *block, &missed) });
+        }
+        for goal in goals.iter().filter(own) {
+            let conditions = match goal {
+                Goal::Block(_) => continue,
+                Goal::Way(from, _) => trace.condition(function, *from).into_iter().collect(),
+                Goal::Rounds(header) => trace.exits(function, *header),
+            };
+            let sources = conditions.into_iter().flat_map(|condition| trace.sources(condition)).collect();
+            others.push(Unreached { goal: *goal, why: Why::Decided(sources) });
         }
     }
+    out.append(&mut others);
     out
 }
 
@@ -148,9 +189,7 @@ impl<'a> Trace<'a> {
         let Some(block) = cfg.block(label) else { return Why::Unreachable };
         let before: Vec<Id> = cfg.predecessors(block).iter().filter_map(|p| cfg.label(*p)).collect();
         if let Some(from) = before.iter().find(|label| !missed.contains(label)) {
-            let own = function.blocks.iter().find(|b| self.module.inst(b.label).result == Some(*from));
-            let last = own.and_then(|b| b.terminator()).map(|r| self.module.inst(r));
-            let condition = last.and_then(Inst::branch_condition);
+            let condition = self.condition(function, *from);
             return Why::Branch(*from, condition.map(|id| self.sources(id)).unwrap_or_default());
         }
         match (before.first(), self.module.inst(function.def).result) {
@@ -158,6 +197,22 @@ impl<'a> Trace<'a> {
             (None, Some(function)) if block == 0 => Why::NotCalled(function),
             _ => Why::Unreachable,
         }
+    }
+
+    /// Returns the condition of the branch at the end of a block.
+    fn condition(&self, function: &Function, label: Id) -> Option<Id> {
+        let own = function.blocks.iter().find(|b| self.module.inst(b.label).result == Some(label))?;
+        self.module.inst(own.terminator()?).branch_condition()
+    }
+
+    /// Returns the conditions of the branches to the block behind a loop.
+    fn exits(&self, function: &Function, header: Id) -> Vec<Id> {
+        let own = function.blocks.iter().find(|b| self.module.inst(b.label).result == Some(header));
+        let insts = own.into_iter().flat_map(|b| &b.insts).map(|r| self.module.inst(*r));
+        let merge = insts.filter(|inst| inst.op == Op::LoopMerge).find_map(|inst| inst.ids().next());
+        let ends = function.blocks.iter().filter_map(|b| b.terminator()).map(|r| self.module.inst(r));
+        let leaves = ends.filter(|inst| merge.is_some_and(|merge| inst.ids().any(|id| id == merge)));
+        leaves.filter_map(Inst::branch_condition).collect()
     }
 
     /// Returns the inputs that a value depends on.
@@ -208,7 +263,10 @@ impl<'a> Trace<'a> {
 pub fn others(module: &Module, case: &Case, unreached: &[Unreached]) -> Vec<(String, Case)> {
     let sources: BTreeSet<Source> = unreached
         .iter()
-        .filter_map(|of| if let Why::Branch(_, sources) = &of.why { Some(sources) } else { None })
+        .filter_map(|of| match &of.why {
+            Why::Branch(_, sources) | Why::Decided(sources) => Some(sources),
+            _ => None,
+        })
         .flatten()
         .copied()
         .collect();
@@ -272,7 +330,7 @@ fn pushed(case: &Case, out: &mut Vec<(String, Case)>) {
                 return;
             }
             // A small number may be one of several modes.
-            let near = if now <= 8 { vec![0, 1, 2, 3, 4] } else { vec![now - 1, now + 1, now / 2] };
+            let near = if now <= 8 { vec![0, 1, 2, 3, 4] } else { vec![now - 1, now + 1, now / 2, 2 * now] };
             for new in near.into_iter().filter(|new| *new >= 0 && *new != now) {
                 let mut other = case.clone();
                 if let Some(value) = other.push[part].values.as_mut().and_then(|values| values.get_mut(at)) {

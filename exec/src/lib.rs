@@ -29,6 +29,7 @@ pub mod testing;
 pub mod tolerance;
 pub mod type_layout;
 pub mod vulkan;
+mod witness;
 
 pub use bounds::Bounds;
 pub use case::Case;

@@ -15,25 +15,21 @@ use std::fmt;
 
 use coop_ir::{Id, Module};
 
-use crate::bounds::Bounds;
 use crate::case::{Buffer, BufferKind, Case};
 use crate::error::Error;
-use crate::executor::Outcome;
 use crate::interp::{
-    Agreement, Arithmetic, Blocks, Config, Elements, ExpressionDifference, Fingerprints, Interpreted, Mismatch, Report,
+    Agreement, Arithmetic, Blocks, Elements, ExpressionDifference, Fingerprints, Interpreted, Mismatch, Report,
     Symbolic,
 };
 use crate::number;
 use crate::tolerance::Tolerance;
+use crate::witness;
 
 /// Runs are repeated with other values of the symbols until the error is less than this power of two.
 const WANTED_LOG2: f64 = -40.0;
 
 /// The most repetitions.
 const MOST_ROUNDS: u32 = 4;
-
-/// The seeds that are tried where expressions differ and values do not.
-const WITNESSES: u64 = 3;
 
 /// The most bytes of buffers in a proof: their terms, and who accessed them, take some hundred times that.
 const MOST_BYTES: usize = 32 << 20;
@@ -151,6 +147,8 @@ pub struct Proof {
     pub arithmetic: Arithmetic,
     /// The buffers whose contents are arbitrary.
     pub data: Vec<String>,
+    /// The buffers that are not compared: their tolerance is `any`.
+    pub unchecked: Vec<String>,
     /// The elements that either module stored.
     pub stored: u64,
     /// The elements that differ; the first at most 16 of them.
@@ -202,6 +200,9 @@ impl fmt::Display for Proof {
                     write!(f, " that make {} of their values what they are here", thousands(self.decisions as u64))?;
                 }
                 write!(f, " ({mode}; probability of a false yes < 2^{bound}); for this specialization and dispatch")?;
+                if !self.unchecked.is_empty() {
+                    write!(f, "; {} is not compared", self.unchecked.join(", "))?;
+                }
             }
             Verdict::Refuted(why) => write!(f, "refuted: {why}")?,
             Verdict::NotProvable(why) => write!(f, "not provable: {why}")?,
@@ -248,6 +249,16 @@ pub fn prove(
     Prover::new(*interpreted, original.0, original.1, options)?.prove(lowered.0, lowered.1)
 }
 
+/// A way of counting in an attempt at a proof. What is proved in one of them is proved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Counting {
+    /// True if integers count modulo powers of two, false if in the field.
+    modular: bool,
+    /// True if the conversions of the original that do not say how they round do so to the nearest number. Those of the lowered
+    /// module keep their freedom.
+    nearest: bool,
+}
+
 /// A module and a case, which other modules are compared with.
 pub struct Prover<'a> {
     interpreted: Interpreted,
@@ -255,10 +266,10 @@ pub struct Prover<'a> {
     case: &'a Case,
     options: &'a Options,
     data: Vec<bool>,
-    /// True while integers count modulo powers of two.
-    modular: bool,
-    /// The runs of the original, with integers in the field and modulo powers of two: one for each round, or why there is none.
-    rounds: [Vec<Result<Fingerprints, Verdict>>; 2],
+    /// How the attempt counts.
+    counting: Counting,
+    /// The runs of the original by way of counting: one for each round, or why there is none.
+    rounds: [Vec<Result<Fingerprints, Verdict>>; 4],
 }
 
 impl<'a> Prover<'a> {
@@ -275,19 +286,32 @@ impl<'a> Prover<'a> {
         let is_data =
             |b: &Buffer| b.kind == BufferKind::Storage && !b.fill.has_addresses() && !options.fixed.contains(&b.name);
         let data = case.buffer.iter().map(is_data).collect();
-        Ok(Prover { interpreted, module, case, options, data, modular: false, rounds: Default::default() })
+        let counting = Counting::default();
+        Ok(Prover { interpreted, module, case, options, data, counting, rounds: Default::default() })
     }
 
     /// Proves that a module stores what the original stores; its case is that of the original, but for what its pipeline
     /// is asked for.
     pub fn prove(&mut self, lowered: &Module, case: &Case) -> Result<Proof, Error> {
-        self.modular = false;
+        let law = |proof: &Proof| {
+            matches!(&proof.verdict, Verdict::NotProvable(Open { cause: Cause::UnknownLaw | Cause::NewDecision, .. }))
+        };
+        self.counting = Counting::default();
         let mut proof = self.attempt(lowered, case)?;
-        let law = |open: &Open| matches!(open.cause, Cause::UnknownLaw | Cause::NewDecision);
-        if proof.integers && matches!(&proof.verdict, Verdict::NotProvable(open) if law(open)) {
+        if proof.integers && law(&proof) {
             // The field does not know that integers wrap.
-            self.modular = true;
+            self.counting.modular = true;
             proof = self.attempt(lowered, case)?;
+        }
+        if self.options.arithmetic != Arithmetic::Reals && law(&proof) {
+            let first = self.counting;
+            self.counting.nearest = true;
+            let again = self.attempt(lowered, case)?;
+            if again.is_proved() {
+                proof = again;
+            } else {
+                self.counting = first;
+            }
         }
         if let Some(first) = proof.first.filter(|_| self.options.explain) {
             proof.difference = Some(self.difference((lowered, case), first)?);
@@ -298,10 +322,12 @@ impl<'a> Prover<'a> {
     /// Attempts a proof with integers in the field, or modulo powers of two.
     fn attempt(&mut self, lowered: &Module, case: &Case) -> Result<Proof, Error> {
         let named = self.case.buffer.iter().zip(&self.data).filter(|(_, data)| **data);
+        let unchecked = self.case.buffer.iter().filter(|b| b.tolerance == Tolerance::Any);
         let mut proof = Proof {
             verdict: Verdict::Proved,
             arithmetic: self.options.arithmetic,
             data: named.map(|(b, _)| b.name.clone()).collect(),
+            unchecked: unchecked.map(|b| b.name.clone()).collect(),
             stored: 0,
             differing: 0,
             mismatches: Vec::new(),
@@ -333,22 +359,23 @@ impl<'a> Prover<'a> {
         Ok(proof)
     }
 
-    fn symbolic(&self, round: u32, expressions: bool) -> Symbolic {
+    fn symbolic(&self, is_original: bool, round: u32, expressions: bool) -> Symbolic {
         let seed = self.options.seed.wrapping_add(u64::from(round) << 32);
         Symbolic {
             arithmetic: self.options.arithmetic,
             seed,
             data: self.data.clone(),
-            modular: self.modular,
+            modular: self.counting.modular,
+            nearest: is_original && self.counting.nearest,
             expressions,
         }
     }
 
     /// Runs both modules once more, and returns the expressions of an element.
     fn difference(&self, (lowered, case): (&Module, &Case), of: Mismatch) -> Result<ExpressionDifference, Error> {
-        let symbolic = self.symbolic(0, true);
-        let (_, mut a) = self.interpreted.run_symbolic(self.module, self.case, &symbolic)?;
-        let (_, mut b) = self.interpreted.run_symbolic(lowered, case, &symbolic)?;
+        let [one, other] = [true, false].map(|is_original| self.symbolic(is_original, 0, true));
+        let (_, mut a) = self.interpreted.run_symbolic(self.module, self.case, &one)?;
+        let (_, mut b) = self.interpreted.run_symbolic(lowered, case, &other)?;
         let buffers: Vec<Elements> = self.case.buffer.iter().map(elements).collect();
         let name = |buffer: usize, element: usize| place(self.case, buffer, element);
         Ok(Fingerprints::difference(&mut a, &mut b, &buffers, of, &name))
@@ -362,7 +389,7 @@ impl<'a> Prover<'a> {
         module: &Module,
         case: &Case,
     ) -> Result<Result<Fingerprints, Verdict>, Error> {
-        let symbolic = self.symbolic(round, false);
+        let symbolic = self.symbolic(is_original, round, false);
         Ok(match self.interpreted.run_symbolic(module, case, &symbolic) {
             Ok((report, fingerprints)) => match complaint(name, is_original, &report, &fingerprints) {
                 Some(verdict) => Err(verdict),
@@ -378,7 +405,7 @@ impl<'a> Prover<'a> {
     /// Runs both modules once and compares them.
     fn round(&mut self, lowered: &Module, case: &Case, proof: &mut Proof) -> Result<Result<(), Verdict>, Error> {
         let round = proof.rounds;
-        let kind = usize::from(self.modular);
+        let kind = usize::from(self.counting.modular) + 2 * usize::from(self.counting.nearest);
         if self.rounds[kind].len() <= round as usize {
             let original = self.run(("original", true), round, self.module, self.case)?;
             self.rounds[kind].push(original);
@@ -404,7 +431,8 @@ impl<'a> Prover<'a> {
         proof.first = agreement.first();
         proof.integers |= agreement.integers;
         proof.log2_error += agreement.log2_error().min(0.0);
-        let verdict = judged(&self.interpreted, (self.module, self.case), (lowered, case), &agreement, a, &mut b)?;
+        let sides = [(self.module, self.case), (lowered, case)];
+        let verdict = judged(&self.interpreted, sides, &self.data, &agreement, [a, &mut b])?;
         Ok(verdict.map_or(Ok(()), Err))
     }
 }
@@ -444,11 +472,10 @@ fn complaint(name: &str, is_original: bool, report: &Report, fingerprints: &Fing
 /// Returns the verdict if the comparison does not prove anything.
 fn judged(
     interpreted: &Interpreted,
-    original: (&Module, &Case),
-    lowered: (&Module, &Case),
+    [original, lowered]: [(&Module, &Case); 2],
+    data: &[bool],
     agreement: &Agreement,
-    a: &mut Fingerprints,
-    b: &mut Fingerprints,
+    [a, b]: [&mut Fingerprints; 2],
 ) -> Result<Option<Verdict>, Error> {
     let case = original.1;
     let place = |buffer: usize, element: usize| place(case, buffer, element);
@@ -462,8 +489,8 @@ fn judged(
         if first.certain {
             return Ok(Some(Verdict::Refuted(what)));
         }
-        let values = match differences(interpreted.config, original, a, b)? {
-            None => witness(interpreted, original, lowered)?,
+        let values = match witness::differences(interpreted.config, original, a, b)? {
+            None => witness::find(interpreted, original, lowered, data)?,
             found => found,
         };
         return Ok(Some(match values {
@@ -495,53 +522,6 @@ fn judged(
     if agreement.stored == 0 {
         return Ok(Some(Verdict::open(Cause::NothingStored, "nothing is stored")));
     }
-    let values = differences(interpreted.config, original, a, b)?;
+    let values = witness::differences(interpreted.config, original, a, b)?;
     Ok(values.map(|values| Verdict::Refuted(format!("the expressions agree, but not their rounded values: {values}"))))
-}
-
-/// Returns the first difference between what two runs stored with a case's data.
-fn differences(
-    config: Config,
-    (module, case): (&Module, &Case),
-    a: &Fingerprints,
-    b: &Fingerprints,
-) -> Result<Option<String>, Error> {
-    apart(config, module, case, [a, b].map(|side| Interpreted::outcome(side.memory.clone(), &Report::default())))
-}
-
-/// Returns the first difference between two outcomes.
-fn apart(config: Config, module: &Module, case: &Case, [wanted, got]: [Outcome; 2]) -> Result<Option<String>, Error> {
-    if got.compare(&wanted, case)?.is_empty() {
-        return Ok(None);
-    }
-    let bounds = Bounds::derive(module, case, config);
-    let found = got.compare_within(&wanted, case, &bounds, 2)?;
-    Ok(found.first().map(ToString::to_string))
-}
-
-/// Looks for other data of the case's kind for which two modules store other values.
-fn witness(
-    interpreted: &Interpreted,
-    (module, case): (&Module, &Case),
-    (lowered, asked): (&Module, &Case),
-) -> Result<Option<String>, Error> {
-    for seed in 1..=WITNESSES {
-        let [mut one, mut other] = [case.clone(), asked.clone()];
-        for case in [&mut one, &mut other] {
-            case.seed = case.seed.wrapping_add(seed);
-        }
-        let (wanted, report) = interpreted.run_module(module, &one)?;
-        if report.is_undefined() {
-            continue;
-        }
-        let (got, report) = interpreted.run_module(lowered, &other)?;
-        if report.is_undefined() {
-            return Ok(Some(format!("with the seed {} the lowered module has undefined behaviour", one.seed)));
-        }
-        let outcomes = [wanted, got].map(|memory| Interpreted::outcome(memory, &Report::default()));
-        if let Some(found) = apart(interpreted.config, module, &one, outcomes)? {
-            return Ok(Some(format!("with the seed {}: {found}", one.seed)));
-        }
-    }
-    Ok(None)
 }

@@ -540,6 +540,9 @@ fn kinds_of_conversions_are_told_apart() {
     let (zero, nearest) = (decorated("FPRoundingMode RTZ"), decorated("FPRoundingMode RTE"));
     assert_eq!(compare(Arithmetic::Rounding, &plain, &nearest), Verdict::Proved);
     assert_ne!(compare(Arithmetic::Rounding, &plain, &zero), Verdict::Proved);
+    // Who says how a conversion rounds gets that: what leaves it open is no such conversion.
+    assert_ne!(compare(Arithmetic::Rounding, &nearest, &plain), Verdict::Proved);
+    assert_ne!(compare(Arithmetic::Rounding, &zero, &plain), Verdict::Proved);
     assert_eq!(compare(REALS, &plain, &zero), Verdict::Proved);
     // Real numbers are clamped where a conversion saturates.
     let clamped = decorated("SaturatedToLargestFloat8NormalConversionEXT");

@@ -40,13 +40,15 @@ pub enum Kind {
     Narrowing,
     /// A conversion to a narrower type rounds to zero.
     Mode,
-    /// A conversion to a narrower type saturates.
-    Saturation,
+    /// A number is clamped to what is at most 1.
+    Clamp,
+    /// An access promises four times the alignment.
+    Alignment,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 14] = [
         Kind::Constant,
         Kind::Scale,
         Kind::Operands,
@@ -59,11 +61,12 @@ impl Kind {
         Kind::Rounding,
         Kind::Narrowing,
         Kind::Mode,
-        Kind::Saturation,
+        Kind::Clamp,
+        Kind::Alignment,
     ];
 
     /// The kinds that only a proof sees in which numbers are rounded.
-    pub const OF_ROUNDING: [Kind; 4] = [Kind::Rounding, Kind::Narrowing, Kind::Mode, Kind::Saturation];
+    pub const OF_ROUNDING: [Kind; 3] = [Kind::Rounding, Kind::Narrowing, Kind::Mode];
 
     /// Its description in tables.
     pub fn name(self) -> &'static str {
@@ -80,7 +83,8 @@ impl Kind {
             Kind::Rounding => "a rounding is left out",
             Kind::Narrowing => "a number is rounded to f16",
             Kind::Mode => "a conversion rounds to zero",
-            Kind::Saturation => "a conversion saturates",
+            Kind::Clamp => "a number is clamped to at most 1",
+            Kind::Alignment => "an access promises four times the alignment",
         }
     }
 }
@@ -103,6 +107,8 @@ enum Edit {
     Remove,
     /// An operand of type f32 is rounded to f16.
     Round(usize),
+    /// An operand of type f32 is 1 where it is more.
+    Clamp(usize),
     /// The result is decorated.
     Decorate(Decoration, Vec<u32>),
 }
@@ -182,7 +188,9 @@ impl Finder<'_> {
                 Op::Store => {
                     self.add(Kind::Store, *at, Edit::Remove);
                     self.narrowing(*at, inst, 1);
+                    self.alignment(*at, inst);
                 }
+                Op::Load => self.alignment(*at, inst),
                 Op::FAdd | Op::FMul => self.narrowing(*at, inst, 0),
                 Op::FConvert => {
                     self.rounding(*at, inst);
@@ -266,6 +274,15 @@ impl Finder<'_> {
     fn narrowing(&mut self, at: InstRef, inst: &Inst, operand: usize) {
         if inst.id(operand).is_some_and(|id| self.float(id) == Some(32) && self.constants.get(id) == Const::Unknown) {
             self.add(Kind::Narrowing, at, Edit::Round(operand));
+            self.add(Kind::Clamp, at, Edit::Clamp(operand));
+        }
+    }
+
+    fn alignment(&mut self, at: InstRef, inst: &Inst) {
+        if let Some((bytes, place)) = inst.memory_operands().and_then(|operands| operands.aligned) {
+            let mut other = inst.clone();
+            other.operands[place] = Operand::Word(4 * bytes);
+            self.add(Kind::Alignment, at, Edit::Replace(other));
         }
     }
 
@@ -275,7 +292,6 @@ impl Finder<'_> {
         if widths.is_some_and(|(from, to)| from > to) {
             let mode = FPRoundingMode::RTZ.0;
             self.add(Kind::Mode, at, Edit::Decorate(Decoration::FPRoundingMode, vec![mode]));
-            self.add(Kind::Saturation, at, Edit::Decorate(Decoration::SaturatedConversion, Vec::new()));
         }
     }
 }
@@ -330,6 +346,22 @@ pub fn plant(module: &Module, planted: &Planted) -> Module {
                 insert_before(&mut m, planted.at, convert);
                 inst.operands[*operand] = Operand::Id(id);
             }
+            m.replace(planted.at, inst);
+            sort_globals(&mut m);
+        }
+        Edit::Clamp(operand) => {
+            let mut globals = Globals::new(&m);
+            let scalar = Scalar::Float { width: 32 };
+            let (float, bool_type) = (globals.scalar(&mut m, scalar), globals.bool(&mut m));
+            let one = globals.constant_of(&mut m, float, scalar, u64::from(1f32.to_bits()));
+            let mut inst = m.inst(planted.at).clone();
+            let (value, one) = (inst.operands[*operand], Operand::Id(one));
+            let (above, clamped) = (m.fresh_id(), m.fresh_id());
+            let compare = Inst::new(Op::FOrdGreaterThan, Some(bool_type), Some(above), [value, one]);
+            let choose = Inst::new(Op::Select, Some(float), Some(clamped), [Operand::Id(above), one, value]);
+            insert_before(&mut m, planted.at, compare);
+            insert_before(&mut m, planted.at, choose);
+            inst.operands[*operand] = Operand::Id(clamped);
             m.replace(planted.at, inst);
             sort_globals(&mut m);
         }

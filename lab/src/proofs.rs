@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use coop_cli::args::TargetArg;
 use coop_cli::cooprun::Failure;
@@ -10,7 +11,8 @@ use coop_cli::cooprun::verify::{LanesName, as_written, asked, lower};
 use coop_cli::interp::InterpArgs;
 use coop_cli::io;
 use coop_device::Profile;
-use coop_exec::interp::{Arithmetic, Config, Interpreted, Mismatch, Placement};
+use coop_exec::case::Buffer;
+use coop_exec::interp::{Arithmetic, Config, Interpreted, Mismatch, Placement, Symbolic};
 use coop_exec::proof::{Options, Proof, Prover, Verdict};
 use coop_exec::{Bounds, Case, Error, Tolerance};
 use coop_ir::Module;
@@ -357,6 +359,47 @@ impl Subject {
             out.push(Trial { planted, verdict, found, elsewhere, contradicted });
         }
         Ok(out)
+    }
+}
+
+/// The seconds that runs take.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Times {
+    /// An ordinary run of the original and of the lowered module.
+    pub ordinary: f64,
+    /// A symbolic run of both.
+    pub symbolic: f64,
+}
+
+impl Subject {
+    /// Returns how long both modules run, ordinarily and for all contents of the data buffers: the least of so many times.
+    pub fn times(&self, options: &Options, repeat: u32) -> Result<Times, Error> {
+        let options = self.options(options);
+        let is_data = |b: &Buffer| !b.fill.has_addresses() && !options.fixed.contains(&b.name);
+        let symbolic = Symbolic {
+            arithmetic: options.arithmetic,
+            seed: options.seed,
+            data: self.case.buffer.iter().map(is_data).collect(),
+            modular: false,
+            nearest: false,
+            expressions: false,
+        };
+        let sides = [(&self.module, &self.case), (&self.lowered, &self.asked)];
+        let least = |run: &dyn Fn() -> Result<(), Error>| -> Result<f64, Error> {
+            let mut least = f64::INFINITY;
+            for _ in 0..repeat.max(1) {
+                let started = Instant::now();
+                run()?;
+                least = least.min(started.elapsed().as_secs_f64());
+            }
+            Ok(least)
+        };
+        let ordinary =
+            least(&|| sides.iter().try_for_each(|(module, case)| self.interpreted.run_module(module, case).map(drop)))?;
+        let symbolic = least(&|| {
+            sides.iter().try_for_each(|(module, case)| self.interpreted.run_symbolic(module, case, &symbolic).map(drop))
+        })?;
+        Ok(Times { ordinary, symbolic })
     }
 }
 

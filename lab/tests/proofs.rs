@@ -114,7 +114,7 @@ fn lowerings_are_proved_in_each_setting() {
 fn all_kinds_of_errors_have_places() {
     let list = repository().join("testdata/proofs.toml");
     let all: Vec<Kind> =
-        subjects(&list, &["gemm_tutorial.spv", "crosstype.spv", "matmul_nv2_q4_k.spv", "flash_nv2.spv"])
+        subjects(&list, &["gemm_tutorial.spv", "crosstype.spv", "matmul_nv2_q4_k.spv", "flash_nv2.spv", "bda.spv"])
             .iter()
             .flat_map(|subject| sites(&subject.lowered))
             .map(|planted| planted.kind)

@@ -118,7 +118,17 @@ pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
     };
     let blocks = |blocks: &Blocks| {
         let missed: Vec<String> = blocks.missed.iter().map(ToString::to_string).collect();
-        json!({ "executed": blocks.executed, "all": blocks.all(), "missed": missed })
+        let ways: Vec<[String; 2]> = blocks.missed_ways.iter().map(|(a, b)| [a.to_string(), b.to_string()]).collect();
+        let loops: Vec<String> = blocks.short_loops.iter().map(ToString::to_string).collect();
+        json!({
+            "executed": blocks.executed,
+            "all": blocks.all(),
+            "missed": missed,
+            "ways": blocks.ways,
+            "missed_ways": ways,
+            "loops": blocks.loops,
+            "short_loops": loops,
+        })
     };
     let difference = proof
         .difference
@@ -135,6 +145,7 @@ pub(super) fn proof(proof: &Proof, case: &Case) -> Json {
         "reason": reason,
         "mode": proof.arithmetic.name(),
         "data": proof.data,
+        "not_compared": proof.unchecked,
         "stored": proof.stored,
         "differing": proof.differing,
         "places": places.collect::<Vec<_>>(),

@@ -5,7 +5,7 @@
 //! Private and Input included. The nodes of a function are numbered so that running the lowest numbered one that has
 //! waiting invocations makes them reconverge at the earliest possible point: see `order`.
 
-use coop_ir::spv::{CooperativeMatrixLayout, GlslStd450};
+use coop_ir::spv::{CooperativeMatrixLayout, GlslStd450, MemorySemantics, Scope};
 use coop_ir::{InstRef, Op};
 
 use super::num::{Num, Rounding};
@@ -121,9 +121,13 @@ pub(super) enum Ins {
     },
 
     Group(Box<Group>),
-    /// `scope` and `semantics` are values.
     Barrier {
         scope: u32,
+        orders: Orders,
+    },
+    /// A memory barrier: the next barrier of control orders this, too.
+    Fence {
+        orders: Orders,
     },
     Call {
         func: usize,
@@ -430,4 +434,29 @@ pub(super) struct Func {
     /// Variables in byte-addressed memory: offset and size.
     pub own: Vec<(u32, u32)>,
     pub fail: Option<String>,
+}
+
+/// The memory whose accesses a barrier orders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Orders {
+    pub shared: bool,
+    pub buffers: bool,
+}
+
+impl Orders {
+    /// Reads memory semantics in a scope.
+    pub(super) fn new(scope: Scope, semantics: MemorySemantics) -> Orders {
+        let consistent = MemorySemantics::SequentiallyConsistent;
+        let order = MemorySemantics::Acquire | MemorySemantics::Release | MemorySemantics::AcquireRelease | consistent;
+        let orders = semantics.intersects(order) && scope != Scope::Invocation;
+        let buffers = MemorySemantics::UniformMemory | MemorySemantics::CrossWorkgroupMemory;
+        Orders {
+            shared: orders && semantics.intersects(MemorySemantics::WorkgroupMemory),
+            buffers: orders && semantics.intersects(buffers),
+        }
+    }
+
+    pub(super) fn and(self, other: Orders) -> Orders {
+        Orders { shared: self.shared || other.shared, buffers: self.buffers || other.buffers }
+    }
 }

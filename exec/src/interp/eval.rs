@@ -226,10 +226,13 @@ fn each(regs: &mut Regs, op: Op, num: Num, dst: Row, args: [Row; 4], n: u32) -> 
         Op::BitwiseAnd | Op::LogicalAnd => regs.map2(dst, a, b, n, |x, y| x & y),
         Op::BitwiseOr | Op::LogicalOr => regs.map2(dst, a, b, n, |x, y| x | y),
         Op::BitwiseXor => regs.map2(dst, a, b, n, |x, y| x ^ y),
-        Op::ShiftLeftLogical => regs.map2(dst, a, b, n, |x, y| if y < u64::from(w) { m(x << y) } else { 0 }),
-        Op::ShiftRightLogical => regs.map2(dst, a, b, n, |x, y| if y < u64::from(w) { x >> y } else { 0 }),
-        Op::ShiftRightArithmetic => {
-            regs.map2(dst, a, b, n, |x, y| m((s(x) >> y.min(u64::from(w - 1))) as u64));
+        Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic => {
+            match op {
+                Op::ShiftLeftLogical => regs.map2(dst, a, b, n, |x, y| if y < u64::from(w) { m(x << y) } else { 0 }),
+                Op::ShiftRightLogical => regs.map2(dst, a, b, n, |x, y| if y < u64::from(w) { x >> y } else { 0 }),
+                _ => regs.map2(dst, a, b, n, |x, y| m((s(x) >> y.min(u64::from(w - 1))) as u64)),
+            }
+            (0..n).for_each(|i| undefine_where(regs, dst + i, |regs, l| regs.get(b + i, l) >= u64::from(w)));
         }
         Op::BitReverse => regs.map1(dst, a, n, |x| x.reverse_bits() >> (64 - w)),
         Op::BitCount => regs.map1(dst, a, n, |x| u64::from(x.count_ones())),
@@ -284,7 +287,7 @@ fn each(regs: &mut Regs, op: Op, num: Num, dst: Row, args: [Row; 4], n: u32) -> 
 
         Op::BitFieldInsert => {
             for i in 0..n {
-                field(regs, dst + i, [a + i, b + i, c, d], move |base, insert, offset, count| {
+                field(regs, w, dst + i, [a + i, b + i, c, d], move |base, insert, offset, count| {
                     let ones = mask(u64::MAX, count as u32);
                     m(base & !(ones << offset) | (insert & ones) << offset)
                 });
@@ -292,12 +295,14 @@ fn each(regs: &mut Regs, op: Op, num: Num, dst: Row, args: [Row; 4], n: u32) -> 
         }
         Op::BitFieldUExtract => {
             for i in 0..n {
-                field(regs, dst + i, [a + i, a + i, b, c], |base, _, offset, count| mask(base >> offset, count as u32));
+                field(regs, w, dst + i, [a + i, a + i, b, c], |base, _, offset, count| {
+                    mask(base >> offset, count as u32)
+                });
             }
         }
         Op::BitFieldSExtract => {
             for i in 0..n {
-                field(regs, dst + i, [a + i, a + i, b, c], move |base, _, offset, count| {
+                field(regs, w, dst + i, [a + i, a + i, b, c], move |base, _, offset, count| {
                     m(signed(mask(base >> offset, count as u32), count as u32) as u64)
                 });
             }
@@ -314,13 +319,24 @@ fn quantize(x: u64) -> u64 {
     u64::from(q.to_bits())
 }
 
-fn field(regs: &mut Regs, dst: Row, args: [Row; 4], f: impl Fn(u64, u64, u64, u64) -> u64) {
+fn field(regs: &mut Regs, width: u32, dst: Row, args: [Row; 4], f: impl Fn(u64, u64, u64, u64) -> u64) {
     for k in 0..regs.act.list.len() {
         let l = regs.act.list[k] as usize;
         let [a, b, c, d] = args.map(|row| regs.get(row, l));
         regs.put(dst, l, if c >= 64 { 0 } else { f(a, b, c, d.min(64)) });
     }
     regs.flow(dst, &args);
+    undefine_where(regs, dst, |regs, l| regs.get(args[2], l).saturating_add(regs.get(args[3], l)) > u64::from(width));
+}
+
+/// Makes the result of an instruction undefined in the active invocations that gave it an operand out of its range.
+fn undefine_where(regs: &mut Regs, dst: Row, wrong: impl Fn(&Regs, usize) -> bool) {
+    for k in 0..regs.act.list.len() {
+        let l = regs.act.list[k] as usize;
+        if wrong(regs, l) {
+            regs.set_taint(dst, l, Taint::Undefined);
+        }
+    }
 }
 
 fn divide(regs: &mut Regs, op: Op, w: u32, dst: Row, a: Row, b: Row, n: u32) {

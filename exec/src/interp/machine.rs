@@ -7,7 +7,7 @@ use coop_ir::{InstRef, Module, Op};
 
 use super::Coverage;
 use super::buffer_race::BufferRace;
-use super::code::{Edge, Func, Ins, NO_ROW, Row, Term};
+use super::code::{Edge, Func, Ins, NO_ROW, Orders, Row, Term};
 use super::error_bound;
 use super::findings::{self, FindingKind, Findings, History};
 use super::memory_bounds::MemoryBounds;
@@ -62,6 +62,8 @@ pub(super) struct Machine<'p> {
     /// The accesses to each buffer within a workgroup, in symbolic runs: those of the case's data may be harmless where others
     /// are not.
     pub own_races: Vec<Race>,
+    /// The memory that barriers of memory have ordered since the last barrier of control.
+    fenced: Orders,
     pub buffers: &'p mut [Memory],
     pub push: Vec<u8>,
     pub findings: Findings,
@@ -119,6 +121,7 @@ impl<'p> Machine<'p> {
             race: Race::default(),
             buffer_race: BufferRace::default(),
             own_races: Vec::new(),
+            fenced: Orders::default(),
             buffers,
             push: push.to_vec(),
             findings: Findings::default(),
@@ -226,6 +229,7 @@ impl<'p> Machine<'p> {
             let subgroups = self.p.lanes.div_ceil(self.p.subgroup);
             self.own_races.iter_mut().for_each(|race| race.next_workgroup(subgroups));
         }
+        self.fenced = Orders::default();
         self.dead = Mask::EMPTY;
         self.any_dead = false;
         self.regs.activate(&Mask::first(self.p.lanes));
@@ -392,7 +396,10 @@ impl<'p> Machine<'p> {
             self.look_at_clock()?;
         }
         if let Some(symbols) = &mut self.regs.symbols {
-            symbols.blocks.insert(n.at);
+            *symbols.trace.blocks.entry(n.at).or_default() += 1;
+            if n.back.is_some() {
+                *symbols.trace.backs.entry(n.at).or_default() += 1;
+            }
         }
         if let Some(scope) = n.phi_scope {
             self.at = n.at;
@@ -412,18 +419,12 @@ impl<'p> Machine<'p> {
         }
         self.at = n.at;
         if !here.is_empty() {
-            self.terminate(&n.term, &here, f.ret, waiting)?;
+            self.terminate(f, &n.term, &here, waiting)?;
         }
         Ok(())
     }
 
-    fn terminate(
-        &mut self,
-        term: &Term,
-        here: &Mask,
-        ret: (Row, u32),
-        waiting: &mut Vec<(u32, Mask)>,
-    ) -> Result<(), Stop> {
+    fn terminate(&mut self, f: &Func, term: &Term, here: &Mask, waiting: &mut Vec<(u32, Mask)>) -> Result<(), Stop> {
         match term {
             Term::Go(edge) => self.go(edge, here, waiting),
             Term::If { cond, edges } => {
@@ -440,6 +441,7 @@ impl<'p> Machine<'p> {
                 }
                 for (edge, mask) in edges.iter().zip([yes, no]) {
                     if !mask.is_empty() {
+                        self.note_way(f, edge);
                         self.go(edge, &mask, waiting);
                     }
                 }
@@ -458,13 +460,14 @@ impl<'p> Machine<'p> {
                 }
                 for (edge, mask) in edges.iter().zip(&masks) {
                     if !mask.is_empty() {
+                        self.note_way(f, edge);
                         self.go(edge, mask, waiting);
                     }
                 }
             }
             Term::Return { value } => {
                 if *value != NO_ROW {
-                    self.regs.copy(ret.0, *value, ret.1);
+                    self.regs.copy(f.ret.0, *value, f.ret.1);
                 }
                 if self.depth == 1 {
                     self.history.returned(self.at, here);
@@ -488,6 +491,14 @@ impl<'p> Machine<'p> {
         self.find(FindingKind::Unreachable, || "reached".into());
         self.dead.or(here);
         self.any_dead = true;
+    }
+
+    /// Records the way that a branch takes, in a symbolic run.
+    fn note_way(&mut self, f: &Func, edge: &Edge) {
+        let at = self.at;
+        if let Some((symbols, node)) = self.regs.symbols.as_mut().zip(f.nodes.get(edge.to as usize)) {
+            symbols.trace.ways.insert((at, node.at));
+        }
     }
 
     fn go(&mut self, edge: &Edge, mask: &Mask, waiting: &mut Vec<(u32, Mask)>) {
@@ -535,7 +546,8 @@ impl<'p> Machine<'p> {
                 self.atomic(*op, *num, *dst, *ptr, *value, *comparator)?;
             }
             Ins::Group(group) => self.group(group)?,
-            Ins::Barrier { scope } => self.barrier(*scope),
+            Ins::Barrier { scope, orders } => self.barrier(*scope, *orders),
+            Ins::Fence { orders } => self.fenced = self.fenced.and(*orders),
             Ins::Call { func, args, dst, n } => {
                 let mask = self.regs.act.mask;
                 let callee = &self.p.functions[*func];
@@ -742,18 +754,23 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn barrier(&mut self, scope: u32) {
+    fn barrier(&mut self, scope: u32, orders: Orders) {
         self.converged(scope);
+        let Orders { shared, buffers } = orders.and(std::mem::take(&mut self.fenced));
+        let subgroups = self.instances(Scope::Subgroup.0);
+        let own_races = self.own_races.iter_mut().filter(|_| buffers);
         if scope == Scope::Subgroup.0 {
-            for (i, range) in self.instances(Scope::Subgroup.0).enumerate() {
+            let mut races: Vec<&mut Race> = own_races.chain(shared.then_some(&mut self.race)).collect();
+            for (i, range) in subgroups.enumerate() {
                 if range.clone().any(|l| self.regs.act.mask.has(l)) {
-                    self.race.subgroup_barrier(i);
-                    self.own_races.iter_mut().for_each(|race| race.subgroup_barrier(i));
+                    races.iter_mut().for_each(|race| race.subgroup_barrier(i));
                 }
             }
         } else if scope != Scope::Invocation.0 {
-            self.race.barrier();
-            self.own_races.iter_mut().for_each(Race::barrier);
+            own_races.for_each(Race::barrier);
+            if shared {
+                self.race.barrier();
+            }
         }
     }
 }

@@ -4,6 +4,8 @@
 use coop_ir::spv::{CooperativeMatrixLayout as Layout, CooperativeMatrixUse, Scope};
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::Semantics;
 use super::code::{CoopMem, Ins, NO_ROW, Row};
 use super::findings::FindingKind;
@@ -87,7 +89,11 @@ impl Machine<'_> {
             let v = self.regs.get(row, lane);
             let undefined =
                 self.regs.is_undefined(row, lane) || self.tile_taint.get(*e as usize) == Some(&Taint::Undefined);
-            if v != self.tile[*e as usize] && !undefined && self.regs.act.mask.has(lane) {
+            if undefined || !self.regs.act.mask.has(lane) {
+                continue;
+            }
+            self.lose_differing_copy((row, lane), *e as usize);
+            if v != self.tile[*e as usize] {
                 let (first, cols) = (self.tile[*e as usize], coop.cols);
                 let (r, c) = (e / cols, e % cols);
                 self.find(FindingKind::Placement, || {
@@ -98,6 +104,18 @@ impl Machine<'_> {
                 });
                 return;
             }
+        }
+    }
+
+    /// Loses the term of an element of `tile` of which an invocation holds a copy with another one: the values are equal for
+    /// the data of the case only.
+    fn lose_differing_copy(&mut self, (row, lane): (Row, usize), element: usize) {
+        let taint = self.regs.taint(row, lane);
+        if let Some(symbols) = &mut self.regs.symbols
+            && let Some(first) = self.tile_taint.get_mut(element)
+            && !first.is_same_term(taint)
+        {
+            *first = symbols.lose("an element that is held twice, as different expressions");
         }
     }
 
@@ -410,6 +428,17 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Loses the terms of a value that must be uniform, if the invocations have different ones: the values are equal for the
+    /// data of the case only.
+    fn lose_differing_values(&mut self, row: Row, range: &Range<usize>) {
+        let lanes = || range.clone().filter(|l| self.regs.act.mask.has(*l) && !self.regs.is_undefined(row, *l));
+        let first = lanes().next().map(|l| self.regs.taint(row, l)).unwrap_or_default();
+        if self.regs.symbols.is_some() && lanes().any(|l| !first.is_same_term(self.regs.taint(row, l))) {
+            let lost = self.regs.symbols.as_mut().map(|symbols| symbols.lose("a value that must be uniform"));
+            range.clone().for_each(|l| self.regs.set_taint(row, l, lost.unwrap_or_default()));
+        }
+    }
+
     fn splat(&mut self, dst: Row, ty: Ty, value: Row) -> Result<(), Stop> {
         for range in self.matrix_instances(ty)? {
             let active = range.clone().filter(|l| self.regs.act.mask.has(*l) && !self.regs.is_undefined(value, *l));
@@ -419,6 +448,7 @@ impl Machine<'_> {
                     format!("the value differs: {x:#x} in invocation {a}, {y:#x} in invocation {b}")
                 });
             }
+            self.lose_differing_values(value, &range);
         }
         for i in 0..self.coop(ty).placed.len {
             self.regs.copy(dst + i, value, 1);
@@ -447,14 +477,17 @@ impl Machine<'_> {
                 for lane in range.clone() {
                     let i = (lane - range.start) as u32;
                     for word in 0..array {
-                        let mut v = 0;
-                        let mut taint = Taint::undefined_if(i >= count);
-                        for k in (0..per).filter(|_| i < count) {
-                            let e = element(i, word * per + k);
-                            v |= self.tile[e] << (k * w);
-                            let of = self.tile_taint.get(e).copied().unwrap_or_default();
-                            taint = if per == 1 { of } else { taint.with(of) };
+                        let mut parts: SmallVec<[(u64, Taint); 8]> = SmallVec::new();
+                        for e in (0..per).filter(|_| i < count).map(|k| element(i, word * per + k)) {
+                            parts.push((self.tile[e], self.tile_taint.get(e).copied().unwrap_or_default()));
                         }
+                        let v = (0..).zip(&parts).fold(0, |v, (k, part)| v | part.0 << (k * w));
+                        let all = |parts: &[(u64, Taint)]| match parts {
+                            [one] => one.1,
+                            _ => parts.iter().fold(Taint::undefined_if(i >= count), |taint, part| taint.with(part.1)),
+                        };
+                        let one = self.regs.symbols.as_mut().filter(|_| i < count);
+                        let taint = one.and_then(|symbols| symbols.in_one(&parts, w)).unwrap_or_else(|| all(&parts));
                         self.regs.put(dst + word, lane, v);
                         self.regs.set_taint(dst + word, lane, taint);
                     }
@@ -471,7 +504,12 @@ impl Machine<'_> {
                     let v = self.regs.get(src + k / per, lane) >> (k % per * w);
                     self.tile[element(i, k)] = super::num::mask(v, w);
                     let taint = self.regs.taint(src + k / per, lane);
-                    self.tile_taint[element(i, k)] = if per == 1 { taint } else { taint.with(Taint::Exact) };
+                    let word = self.regs.get(src + k / per, lane);
+                    self.tile_taint[element(i, k)] = match &mut self.regs.symbols {
+                        Some(symbols) => symbols.part_of(taint, word, k % per * w, w),
+                        None if per == 1 => taint,
+                        None => taint.with(Taint::Exact),
+                    };
                 }
             }
             self.scatter(dst, ty, &range);

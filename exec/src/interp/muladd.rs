@@ -81,9 +81,9 @@ impl Machine<'_> {
             if let Some(symbols) = &mut self.regs.symbols {
                 let signed = signedness(i, nums);
                 let (saturating, tf32) = (bit(operands::SATURATING), bit(operands::TF32));
-                let Shape { m, n, k } = shape;
+                let Shape { n, k, .. } = shape;
                 let (values, taints) = (&scratch.values, &scratch.taint);
-                let product = Multiplication { values, taints, m, n, k, nums, signed, saturating, tf32 };
+                let product = Multiplication { values, taints, n, k, nums, signed, saturating, tf32 };
                 symbols.multiply(&product, &mut self.tile_taint);
             }
             if floats[0] && self.config.error_bounds {
@@ -168,7 +168,9 @@ impl Machine<'_> {
                     let (x, y) = (read(0, v[0][m * s.k + k]), read(1, v[1][k * s.n + n]));
                     dot = dot.wrapping_add(x.wrapping_mul(y));
                 }
-                let total = dot.wrapping_add(read(2, v[2][m * s.n + n]));
+                let c = read(2, v[2][m * s.n + n]);
+                // Extended by its own bit to the width of the result, C is added as a number of the result's kind.
+                let total = dot.wrapping_add(if saturating { of_width(c, w, flags[3]) } else { c });
                 let out = |x: i128| x < low || x > high;
                 if (saturating && out(dot)) || (i.nv1 && out(total)) {
                     overflow = Some((m, n, if saturating { dot } else { total }));
@@ -183,6 +185,12 @@ impl Machine<'_> {
             });
         }
     }
+}
+
+/// Returns the number that the lowest bits of another stand for.
+fn of_width(v: i128, width: u32, is_signed: bool) -> i128 {
+    let bits = mask(v as u64, width);
+    if is_signed { i128::from(signed(bits, width)) } else { i128::from(bits) }
 }
 
 /// Returns for each of A, B, C and the result whether integers are signed.
@@ -250,12 +258,11 @@ fn propagate_taints(taints: &[Vec<Taint>; 3], s: &Shape, out: &mut Vec<Taint>) {
         return;
     }
     let at = |k: usize, i: usize| taints[k].get(i).copied().unwrap_or_default();
+    let columns: Vec<Taint> =
+        (0..s.n).map(|n| (0..s.k).fold(Taint::Exact, |taint, k| taint.with(at(1, k * s.n + n)))).collect();
     for m in 0..s.m {
         let row = (0..s.k).fold(Taint::Exact, |taint, k| taint.with(at(0, m * s.k + k)));
-        for n in 0..s.n {
-            let column = (0..s.k).fold(row, |taint, k| taint.with(at(1, k * s.n + n)));
-            out.push(column.with(at(2, m * s.n + n)));
-        }
+        out.extend((0..s.n).map(|n| row.with(columns[n]).with(at(2, m * s.n + n))));
     }
 }
 
@@ -289,6 +296,13 @@ mod tests {
                 assert!(value(low) <= value(other) && value(other) <= value(high), "{from:?} {to:?} {k}");
             }
         }
+    }
+
+    #[test]
+    fn accumulators_are_numbers_of_the_kind_of_the_result() {
+        assert_eq!(of_width(0xc783, 16, true), 0xc783 - 0x1_0000);
+        assert_eq!(of_width(-1, 16, false), 0xffff);
+        assert_eq!((of_width(-5, 16, true), of_width(7, 16, false)), (-5, 7));
     }
 
     #[test]

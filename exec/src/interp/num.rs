@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use coop_ir::types::Scalar;
 
 /// A numerical scalar type, or the Boolean.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Num {
     /// 0 or 1.
     Bool,

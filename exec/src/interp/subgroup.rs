@@ -61,10 +61,12 @@ impl Machine<'_> {
             }
             Op::GroupNonUniformAll | Op::SubgroupAllKHR | Op::GroupAll => {
                 let v = active.iter().all(|l| self.regs.get(g.value, *l) != 0);
+                let taint = self.vote(g, active, true, taint);
                 all(self, u64::from(v), taint);
             }
             Op::GroupNonUniformAny | Op::SubgroupAnyKHR | Op::GroupAny => {
                 let v = active.iter().any(|l| self.regs.get(g.value, *l) != 0);
+                let taint = self.vote(g, active, false, taint);
                 all(self, u64::from(v), taint);
             }
             Op::GroupNonUniformAllEqual | Op::SubgroupAllEqualKHR => {
@@ -105,6 +107,16 @@ impl Machine<'_> {
             }
         }
         true
+    }
+
+    /// Returns the taint of a vote of invocations; `general` is that by the general rule.
+    fn vote(&mut self, g: &Group, active: &[usize], all: bool, general: Taint) -> Taint {
+        let parts: Vec<(u64, Taint)> =
+            active.iter().map(|l| (self.regs.get(g.value, *l), self.regs.taint(g.value, *l))).collect();
+        match &mut self.regs.symbols {
+            Some(symbols) => symbols.vote(all, &parts, general),
+            None => general,
+        }
     }
 
     /// Executes a ballot or an instruction on one. Returns false for all others.

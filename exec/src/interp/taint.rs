@@ -48,6 +48,15 @@ impl Taint {
         if let Taint::Term(_) = self { Taint::Exact } else { self }
     }
 
+    /// Returns true if two equal values stay equal for other data: they are the same term, or do not depend on it.
+    pub(super) fn is_same_term(self, other: Taint) -> bool {
+        match (self, other) {
+            (Taint::Term(a), Taint::Term(b)) => a.key() == b.key(),
+            (Taint::Term(_), _) | (_, Taint::Term(_)) => false,
+            _ => true,
+        }
+    }
+
     pub(super) fn is_undefined(self) -> bool {
         self == Taint::Undefined
     }

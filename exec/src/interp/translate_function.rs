@@ -1,14 +1,14 @@
 //! Translates functions: blocks, branches, memory, calls, subgroup instructions.
 
 use coop_ir::hash::FxHashMap;
-use coop_ir::spv::{MemoryAccess, OpenClStd, Scope, StorageClass};
+use coop_ir::spv::{MemoryAccess, MemorySemantics, OpenClStd, Scope, StorageClass};
 use coop_ir::views::MemoryOperands;
 
 use coop_ir::cfg::{Case, Cfg, NodeKind, Order};
 use coop_ir::grammar::{ExecutionScope, GroupOp};
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op};
 
-use super::code::{Chain, Conv, Edge, Func, Group, Ins, NO_ROW, Node, Row, Step, Term, ValueLayout};
+use super::code::{Chain, Conv, Edge, Func, Group, Ins, NO_ROW, Node, Orders, Row, Step, Term, ValueLayout};
 use super::glsl_std_450;
 use super::num::Num;
 use super::program::Translator;
@@ -226,7 +226,6 @@ impl Translator<'_> {
             | Op::LoopMerge
             | Op::Line
             | Op::NoLine
-            | Op::MemoryBarrier
             | Op::LifetimeStart
             | Op::LifetimeStop
             | Op::AssumeTrueKHR
@@ -273,7 +272,11 @@ impl Translator<'_> {
             Op::ControlBarrier => {
                 let scope =
                     inst.scope_operand().and_then(|s| self.scalar(s)).ok_or("its scope is not constant")? as u32;
-                body.push(Ins::Barrier { scope }, r);
+                body.push(Ins::Barrier { scope, orders: self.orders(inst)? }, r);
+                return Ok(());
+            }
+            Op::MemoryBarrier => {
+                body.push(Ins::Fence { orders: self.orders(inst)? }, r);
                 return Ok(());
             }
             Op::Undef => {
@@ -301,6 +304,15 @@ impl Translator<'_> {
         self.push_all(&mut all, &mut at, code, r);
         (body.code, body.at) = (all, at);
         Ok(())
+    }
+
+    /// The memory that a barrier orders: its last operands are the scope of memory and its semantics.
+    fn orders(&self, inst: &Inst) -> Result<Orders, String> {
+        let mut last = inst.ids().collect::<Vec<Id>>().into_iter().rev().map(|id| self.scalar(id).map(|v| v as u32));
+        match (last.next().flatten(), last.next().flatten()) {
+            (Some(semantics), Some(scope)) => Ok(Orders::new(Scope(scope), MemorySemantics(semantics))),
+            _ => Err("its memory semantics are not constant".into()),
+        }
     }
 
     /// The scope of the matrices among operands and result.

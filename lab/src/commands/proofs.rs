@@ -19,7 +19,7 @@ use coop_ir::binary;
 use coop_lab::generator::Dialect;
 use coop_lab::llama;
 use coop_lab::proof_campaign::{Campaign, Outcomes};
-use coop_lab::proofs::{List, Setting, Subject, Tally, Task, generated, made, word};
+use coop_lab::proofs::{List, Setting, Subject, Tally, Task, Times, Trial, generated, made, word};
 
 #[derive(Args, Debug)]
 pub(crate) struct Proofs {
@@ -34,6 +34,9 @@ pub(crate) struct Proofs {
     /// Take only modules that have this in their names
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
+    /// Prove nothing: compare the times of symbolic runs with those of ordinary ones
+    #[arg(long, conflicts_with_all = ["planted", "every_setting", "generated"])]
+    speed: bool,
     /// Prove each lowering in subgroups of 8, 16, 32 and 64, with each placement of elements
     #[arg(long)]
     every_setting: bool,
@@ -110,6 +113,32 @@ fn keep(folder: &Path, target: &str, of: &Outcomes) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The results for planted errors.
+#[derive(Default)]
+struct Planted {
+    tally: Tally,
+    /// Those that are neither refuted nor equivalent: the lowering, the error and the reason.
+    open: BTreeSet<String>,
+}
+
+impl Planted {
+    fn add(&mut self, lowering: &str, trial: &Trial) {
+        self.tally.add(trial);
+        if let Verdict::NotProvable(why) = &trial.verdict {
+            self.open.insert(format!("- {lowering}, {}: {why}", trial.planted));
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.tally.table();
+        if !self.open.is_empty() {
+            text.push_str("\nNeither refuted nor proved equivalent:\n\n");
+            self.open.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+        }
+        text
+    }
+}
+
 /// A row of the table.
 struct Row {
     text: String,
@@ -117,7 +146,12 @@ struct Row {
     kind: &'static str,
     /// True if it is the expected one.
     fine: bool,
+    /// How many times as long as an ordinary run a symbolic one takes, if that was asked for.
+    ratio: Option<f64>,
 }
+
+/// The runs of which the fastest counts.
+const REPEAT: u32 = 3;
 
 impl Proofs {
     /// Returns true if an interrupt leaves a seed to go on with.
@@ -142,13 +176,13 @@ impl Proofs {
             .flat_map(|(n, task)| task.targets.iter().map(move |target| (n, *target)))
             .collect();
         let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-        let tally = Mutex::new(Tally::default());
+        let planted = Mutex::new(Planted::default());
         let progress = Progress::new(work.len() as u64, "{pos} of {len} lowerings, {eta} left", true);
         std::thread::scope(|scope| {
             for _ in 0..self.jobs {
                 scope.spawn(|| {
                     while let Some((n, target)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let row = self.task(&tasks[*n], *target, &options, &tally);
+                        let row = self.task(&tasks[*n], *target, &options, &planted);
                         locked(&done).insert((*n, word(*target)), row);
                         progress.step();
                     }
@@ -156,21 +190,33 @@ impl Proofs {
             }
         });
         drop(progress);
-        let mut text = String::from(
+        let mut text = String::from(if self.speed {
+            "| module | target | ordinary run, ms | symbolic run, ms | times |\n|---|---|--:|--:|--:|\n"
+        } else {
             "| module | target | verdict | elements | blocks of the original, of the lowered module | error |\n\
-             |---|---|---|--:|---|---|\n",
-        );
-        let (mut wrong, mut counts) = (0u32, BTreeMap::<&str, u32>::new());
+             |---|---|---|--:|---|---|\n"
+        });
+        let (mut wrong, mut counts, mut ratios) = (0u32, BTreeMap::<&str, u32>::new(), Vec::new());
         for row in std::mem::take(&mut *locked(&done)).into_values() {
             let row = row?;
             text.push_str(&row.text);
+            ratios.extend(row.ratio);
             wrong += u32::from(!row.fine);
             *counts.entry(row.kind).or_default() += 1;
         }
         let counts: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
         let _ = writeln!(text, "\n{} lowerings: {}", work.len(), counts.join(", "));
+        ratios.sort_by(f64::total_cmp);
+        if let (Some(median), Some(most)) = (ratios.get(ratios.len() / 2), ratios.last()) {
+            let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+            let _ = writeln!(
+                text,
+                "a symbolic run takes {mean:.1} times as long as an ordinary one (geometric mean; median {median:.1}, at most {most:.1})"
+            );
+        }
         if self.planted > 0 {
-            let _ = write!(text, "\n{}", locked(&tally).table());
+            // The lowerings are on a page of their own.
+            text = locked(&planted).text();
         }
         if let Some(page) = &self.page {
             let written = std::fs::write(page, self.page_text(&text));
@@ -212,21 +258,42 @@ impl Proofs {
     }
 
     /// Lowers and proves. Returns the row of the table.
-    fn task(&self, task: &Task, target: TargetArg, options: &Options, tally: &Mutex<Tally>) -> Result<Row, Failure> {
+    fn task(
+        &self,
+        task: &Task,
+        target: TargetArg,
+        options: &Options,
+        planted: &Mutex<Planted>,
+    ) -> Result<Row, Failure> {
         if self.every_setting {
             return self.every(task, target, options);
         }
+        if self.speed {
+            return self.timed(task, target, options);
+        }
         match task.subject(target, Setting::default())? {
-            Ok(subject) => self.subject(subject, options, tally),
+            Ok(subject) => self.subject(subject, options, planted),
             Err(refusal) => {
                 let fine = task.open.as_ref().is_some_and(|open| refusal.contains(open));
                 let (name, target) = (&task.name, word(target));
                 print(&format!("{name} to {target}: refused: {refusal}"));
                 let first = refusal.lines().next().unwrap_or_default();
                 let text = format!("| {name} | {target} | refused: {first} | | | |\n");
-                Ok(Row { text, kind: "refused", fine })
+                Ok(Row { text, kind: "refused", fine, ratio: None })
             }
         }
+    }
+
+    /// Compares the time of a symbolic run with that of an ordinary one. Returns one row of the table.
+    fn timed(&self, task: &Task, target: TargetArg, options: &Options) -> Result<Row, Failure> {
+        let (name, target_name) = (&task.name, word(target));
+        let Ok(subject) = task.subject(target, Setting::default())? else {
+            return Ok(Row { text: String::new(), kind: "refused", fine: true, ratio: None });
+        };
+        let Times { ordinary, symbolic } = subject.times(options, REPEAT)?;
+        let ratio = symbolic / ordinary;
+        let text = format!("| {name} | {target_name} | {:.1} | {:.1} | {ratio:.1} |\n", 1e3 * ordinary, 1e3 * symbolic);
+        Ok(Row { text, kind: "timed", fine: true, ratio: Some(ratio) })
     }
 
     /// Proves a lowering in each setting. Returns one row of the table.
@@ -274,11 +341,11 @@ impl Proofs {
         let text = format!("| {name} | {target} | {verdict} | {stored} | | {error} |\n");
         let kind = if proved == all { PROVED } else { "with another outcome in some setting" };
         let expected = |said: &String| said == PROVED || task.open.as_ref().is_some_and(|open| said.contains(open));
-        Ok(Row { text, kind, fine: outcomes.keys().all(expected) })
+        Ok(Row { text, kind, fine: outcomes.keys().all(expected), ratio: None })
     }
 
     /// Proves a lowering. Returns its row of the table.
-    fn subject(&self, mut subject: Subject, options: &Options, tally: &Mutex<Tally>) -> Result<Row, Failure> {
+    fn subject(&self, mut subject: Subject, options: &Options, planted: &Mutex<Planted>) -> Result<Row, Failure> {
         let started = Instant::now();
         subject.interpreted = subject.interpreted.within(Duration::from_secs(self.timeout));
         let proof = subject.prove(options)?;
@@ -306,7 +373,7 @@ impl Proofs {
                 trials.extend(subject.plant(&rounding, self.planted, self.seed)?);
             }
             for trial in trials {
-                locked(tally).add(&trial);
+                locked(planted).add(&format!("{name} to {target}"), &trial);
                 if trial.elsewhere {
                     sound = false;
                     print(&format!("the wrong element: {}: {:?}", trial.planted, trial.verdict));
@@ -325,7 +392,7 @@ impl Proofs {
             Verdict::NotProvable(_) => "not provable",
             Verdict::Refuted(_) => "refuted",
         };
-        Ok(Row { text: row, kind, fine: fine && sound })
+        Ok(Row { text: row, kind, fine: fine && sound, ratio: None })
     }
 
     /// Proves the lowerings of generated modules.
@@ -394,7 +461,12 @@ impl Proofs {
         }
         let page = self.page.as_deref().and_then(Path::file_name).unwrap_or_default();
         words.push(format!("--page docs/{}", page.display()));
+        if self.speed {
+            words.push("--speed".to_owned());
+        }
         let title = match (self.llama.is_some(), self.every_setting) {
+            _ if self.planted > 0 => "Errors planted in lowerings",
+            _ if self.speed => "The time of symbolic runs",
             (true, _) => "llama.cpp's modules, lowered and proved",
             (false, true) => "Lowerings that are proved with each placement and size of subgroups",
             (false, false) => "Lowerings that are proved",

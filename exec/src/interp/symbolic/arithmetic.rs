@@ -15,13 +15,7 @@ impl Symbols {
     /// Returns the number that a value stands for in a float format.
     pub(super) fn number(&mut self, v: Value, num: Num) -> Number {
         let Some(term) = v.term else {
-            let value = num.to_f64(v.bits);
-            return match Fp::float(value) {
-                Some(value) => (value, Degree::CONSTANT),
-                // Not a number, or not of the reals: each is a symbol.
-                None if value.is_nan() => (self.symbol("NaN", &[]), Degree::FUNCTION),
-                None => (self.symbol("infinity", &[u64::from(value < 0.0)]), Degree::FUNCTION),
-            };
+            return self.constant(num.to_f64(v.bits));
         };
         if let Some(number) = term.number(num) {
             return (number, term.degree());
@@ -40,11 +34,28 @@ impl Symbols {
         }
         let format = Sort::of(num).map_or(u64::MAX, |sort| sort as u64);
         let key = term.key();
-        let words = [format, key.fingerprint, u64::from(key.width), key.sort as u64];
         let degree = if term.degree().is_uninterpreted() { Degree::FUNCTION } else { Degree::SYMBOL };
+        let name = (key.fingerprint, key.sort, key.width, num);
+        if let Some(symbol) = self.symbols_of_numbers.get(&name) {
+            return (*symbol, degree);
+        }
+        let words = [format, key.fingerprint, u64::from(key.width), key.sort as u64];
         let symbol = self.symbol("number", &words);
         self.is_number(symbol, term, num);
+        self.symbols_of_numbers.insert(name, symbol);
         (symbol, degree)
+    }
+
+    /// Returns the number of a constant. Not a number, infinity and, where operations round, zero are symbols: a zero has a
+    /// sign there.
+    fn constant(&self, value: f64) -> Number {
+        let signed = |symbol: Fp| (if value.is_sign_negative() { symbol.negated() } else { symbol }, Degree::FUNCTION);
+        match Fp::float(value) {
+            Some(Fp::ZERO) if self.arithmetic == Arithmetic::Strict => signed(self.symbol("zero", &[])),
+            Some(value) => (value, Degree::CONSTANT),
+            None if value.is_nan() => (self.symbol("NaN", &[]), Degree::FUNCTION),
+            None => signed(self.symbol("infinity", &[])),
+        }
     }
 
     /// Returns the result of a function of floats of which nothing is known.
@@ -88,13 +99,20 @@ impl Symbols {
             return self.float(to, number);
         }
         let format = Sort::of(to).map_or(u64::MAX, |sort| sort as u64);
-        if self.fits.get(&number.0.bits()) == Some(&format) {
+        if self.fits(number.0, to) || self.fits(number.0.negated(), to) {
             return self.float(to, number);
         }
-        let mode = mode.filter(|mode| *mode != Rounding::NearestEven).map_or(0, |mode| 1 + mode as u64);
+        // Where a conversion does not say how it rounds, that is a function of its own.
+        let mode = mode.or(self.nearest.then_some(Rounding::NearestEven)).map_or(0, |mode| 1 + mode as u64);
         let result = self.function("round", &[format | mode << 32, number.0.bits()]);
-        self.fits.insert(result.0.bits(), format);
+        self.fits.insert(result.0.bits(), to);
         self.float(to, result)
+    }
+
+    /// Returns true if a number is known to be one of a format: it was rounded to that, or is read in a format that it holds.
+    fn fits(&self, number: Fp, to: Num) -> bool {
+        let read = || self.numbers.get(&number.bits()).map(|(_, format)| *format);
+        self.fits.get(&number.bits()).copied().or_else(read).is_some_and(|format| holds(to, format))
     }
 
     /// Returns the result of an instruction on components of type `num`.
@@ -125,43 +143,58 @@ impl Symbols {
 
     /// Returns the result of float arithmetic; `None` for other functions.
     fn float_each(&mut self, op: Op, num: Num, v: &[Value]) -> Option<Taint> {
-        let numbers: SmallVec<[Number; 3]> = v.iter().map(|v| self.number(*v, num)).collect();
         if self.arithmetic == Arithmetic::Strict {
-            let commutes = matches!(op, Op::FAdd | Op::FMul);
-            // A change of sign is exact.
-            if op == Op::FNegate {
-                let (x, degree) = numbers[0];
-                return Some(self.float(num, (x.negated(), degree)));
-            }
-            let mut of: Vec<Fp> = numbers.iter().map(|n| n.0).collect();
-            if commutes || op == Op::FmaKHR {
-                of[..2].sort_unstable();
-            }
-            let tag = if op == Op::FSub {
-                // x - y is x + -y.
-                of[1] = of[1].negated();
-                of.sort_unstable();
-                Op::FAdd.to_string()
-            } else {
-                op.to_string()
-            };
-            return Some(self.float_function(&tag, num, &of));
+            return Some(self.strict_each(op, num, v));
         }
-        let result = match (op, numbers.as_slice()) {
-            (Op::FNegate, [(x, d)]) => (x.negated(), *d),
-            (Op::FAdd, [x, y]) => sum(*x, *y),
-            (Op::FSub, [x, y]) => sum(*x, (y.0.negated(), y.1)),
-            (Op::FMul, [x, y]) => product(*x, *y),
-            (Op::FDiv, [x, y]) => return self.quotient(num, *x, *y),
-            (Op::FmaKHR, [x, y, z]) => sum(product(*x, *y), *z),
-            (Op::QuantizeToF16, [x]) => return Some(self.quantized(Num::F16, num, *x)),
-            (Op::RoundFToTF32INTEL, [x]) => match self.arithmetic {
-                Arithmetic::Reals => *x,
-                _ => return None,
-            },
+        let mut number = |k: usize| self.number(v[k], num);
+        let result = match op {
+            Op::FNegate => {
+                let (x, degree) = number(0);
+                (x.negated(), degree)
+            }
+            Op::FAdd => sum(number(0), number(1)),
+            Op::FSub => {
+                let (x, (y, degree)) = (number(0), number(1));
+                sum(x, (y.negated(), degree))
+            }
+            Op::FMul => product(number(0), number(1)),
+            Op::FmaKHR => sum(product(number(0), number(1)), number(2)),
+            Op::FDiv => {
+                let (x, y) = (number(0), number(1));
+                return self.quotient(num, x, y);
+            }
+            Op::QuantizeToF16 => {
+                let x = number(0);
+                return Some(self.quantized(Num::F16, num, x));
+            }
+            Op::RoundFToTF32INTEL if self.arithmetic == Arithmetic::Reals => self.number(v[0], num),
             _ => return None,
         };
         Some(self.float(num, result))
+    }
+
+    /// Returns the result of float arithmetic that rounds.
+    fn strict_each(&mut self, op: Op, num: Num, v: &[Value]) -> Taint {
+        let numbers: SmallVec<[Number; 3]> = v.iter().map(|v| self.number(*v, num)).collect();
+        let commutes = matches!(op, Op::FAdd | Op::FMul);
+        // A change of sign is exact.
+        if op == Op::FNegate {
+            let (x, degree) = numbers[0];
+            return self.float(num, (x.negated(), degree));
+        }
+        let mut of: Vec<Fp> = numbers.iter().map(|n| n.0).collect();
+        if commutes || op == Op::FmaKHR {
+            of[..2].sort_unstable();
+        }
+        let tag = if op == Op::FSub {
+            // x - y is x + -y.
+            of[1] = of[1].negated();
+            of.sort_unstable();
+            Op::FAdd.to_string()
+        } else {
+            op.to_string()
+        };
+        self.float_function(&tag, num, &of)
     }
 
     /// Returns a number rounded to a narrower format and back.
@@ -195,7 +228,12 @@ impl Symbols {
             ids.rotate_left(half);
         }
         let width = if num.is_float() { 0 } else { num.bits() };
-        self.opaque(Num::Bool.bits(), &format!("{op} {width}"), &ids)
+        let taint = self.opaque(Num::Bool.bits(), &format!("{op} {width}"), &ids);
+        if let (false, [a, b]) = (num.is_float(), v) {
+            let (a, b) = if swap { (*b, *a) } else { (*a, *b) };
+            self.note_comparison(op, a, b, taint);
+        }
+        taint
     }
 
     /// Returns the result of a choice whose condition depends on data.
@@ -224,7 +262,12 @@ impl Symbols {
                 if x == y {
                     return a.term.map_or(Taint::Exact, Taint::Term);
                 }
-                self.opaque(num.bits(), "select", &[condition, sort, x[0], x[1], y[0], y[1]])
+                if let Some(sum) = self.saturating_choice(num.bits(), [cond, a, b]) {
+                    return sum;
+                }
+                let taint = self.opaque(num.bits(), "select", &[condition, sort, x[0], x[1], y[0], y[1]]);
+                self.note_choice(num.bits(), [cond, a, b], taint);
+                taint
             }
             None => self.lose("a choice between values of another kind than numbers"),
         }

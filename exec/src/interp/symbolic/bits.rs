@@ -223,6 +223,21 @@ impl Symbols {
         self.of_parts(slice(&parts, skip, len))
     }
 
+    /// Returns the taint of values of some bits each, one after the other, the first in the lowest bits. `None` if a term is
+    /// lost or a value undefined.
+    pub(in crate::interp) fn in_one(&mut self, values: &[(u64, Taint)], width: u32) -> Option<Taint> {
+        let mut parts: Vec<Pattern> = Vec::with_capacity(values.len());
+        for (bits, taint) in values {
+            let term = match taint {
+                Taint::Exact => None,
+                Taint::Term(term) => Some(*term),
+                Taint::Inexact { .. } | Taint::Undefined => return None,
+            };
+            parts.push(self.parts(Value { bits: *bits, term }, width));
+        }
+        Some(self.of_parts(joined(parts.iter().map(|parts| parts.as_slice()))))
+    }
+
     /// Returns the value of a pattern as a taint.
     pub(super) fn of_parts(&mut self, parts: Pattern) -> Taint {
         let width: u32 = parts.iter().map(|part| part.len).sum();

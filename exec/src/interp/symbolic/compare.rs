@@ -7,8 +7,8 @@ use super::super::taint::Taint;
 use super::bits::{Part, Source};
 use super::field::Fp;
 use super::term::{Degree, Sort, Term};
-use super::{Number, Symbols};
-use coop_ir::{Id, Module};
+use super::{Blocks, Number, Symbols};
+use coop_ir::Module;
 
 /// The result of a symbolic run: the buffers and the terms of what was stored.
 #[derive(Debug)]
@@ -18,22 +18,6 @@ pub struct Fingerprints {
     pub memory: Vec<Memory>,
     /// The blocks that were executed.
     pub blocks: Blocks,
-}
-
-/// The blocks of a module that a run executed.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Blocks {
-    /// The number of blocks executed.
-    pub executed: usize,
-    /// The ids of the others.
-    pub missed: Vec<Id>,
-}
-
-impl Blocks {
-    /// Returns the number of blocks of the module.
-    pub fn all(&self) -> usize {
-        self.executed + self.missed.len()
-    }
 }
 
 /// An element that two runs store differently.
@@ -105,15 +89,7 @@ impl Agreement {
 
 impl Fingerprints {
     pub(in crate::interp) fn new(symbols: Box<Symbols>, memory: Vec<Memory>, module: &Module) -> Fingerprints {
-        let mut blocks = Blocks::default();
-        for block in module.functions.iter().flat_map(|f| &f.blocks) {
-            let executed = block.insts.iter().last().is_some_and(|last| symbols.blocks.contains(last));
-            match module.inst(block.label).result {
-                _ if executed => blocks.executed += 1,
-                Some(id) => blocks.missed.push(id),
-                None => {}
-            }
-        }
+        let blocks = Blocks::new(module, &symbols.trace);
         Fingerprints { symbols, memory, blocks }
     }
 

@@ -24,12 +24,16 @@ impl Symbols {
 
     fn extended_result(&mut self, op: Glsl, num: Num, v: &[Value]) -> Taint {
         match op {
-            Glsl::FMax | Glsl::NMax => return self.extreme("float max", num, v),
-            Glsl::FMin | Glsl::NMin => return self.extreme("float min", num, v),
+            // They differ in what they make of NaN.
+            Glsl::FMax | Glsl::NMax => return self.extreme(self.of_numbers(op == Glsl::NMax, "float max"), num, v),
+            Glsl::FMin | Glsl::NMin => return self.extreme(self.of_numbers(op == Glsl::NMin, "float min"), num, v),
             Glsl::UMax | Glsl::UMin | Glsl::SMax | Glsl::SMin => {
                 return self.extreme(&format!("{} {}", integer_extreme(op), num.bits()), num, v);
             }
-            Glsl::FClamp | Glsl::NClamp => return self.clamped(num, v, ["float max", "float min"].map(str::to_owned)),
+            Glsl::FClamp | Glsl::NClamp => {
+                let tags = ["float max", "float min"].map(|tag| self.of_numbers(op == Glsl::NClamp, tag).to_owned());
+                return self.clamped(num, v, tags);
+            }
             Glsl::UClamp | Glsl::SClamp => {
                 let [most, least] = if op == Glsl::UClamp { ["umax", "umin"] } else { ["smax", "smin"] };
                 return self.clamped(num, v, [most, least].map(|tag| format!("{tag} {}", num.bits())));
@@ -68,6 +72,15 @@ impl Symbols {
             return self.float_function("FmaKHR", num, &of);
         }
         self.float_function(&format!("GLSL.std.450 {}", op.0), num, &of)
+    }
+
+    /// Returns the tag of a maximum or minimum: another one where it takes what is a number and that matters.
+    fn of_numbers(&self, takes_numbers: bool, tag: &'static str) -> &'static str {
+        match tag {
+            _ if !takes_numbers || self.arithmetic != Arithmetic::Strict => tag,
+            "float max" => "number max",
+            _ => "number min",
+        }
     }
 
     fn clamped(&mut self, num: Num, v: &[Value], [most, least]: [String; 2]) -> Taint {

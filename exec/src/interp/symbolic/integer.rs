@@ -138,7 +138,11 @@ impl Symbols {
                     Op::ISub => x.plus(&y.negated()),
                     _ => x.times(&y),
                 };
-                self.ring_of(width, result)
+                let taint = self.ring_of(width, result);
+                if op == Op::IAdd {
+                    self.note_sum(width, v, taint);
+                }
+                taint
             }
             Op::SNegate => {
                 let x = number(self, 0);
@@ -170,7 +174,11 @@ impl Symbols {
             // The same bit twice cancels.
             Some(_) if op == Op::BitwiseXor && a == b => Taint::Exact,
             Some(parts) if op != Op::BitwiseXor || !overlap(&a, &b, width) => self.of_parts(parts),
-            _ => self.commutative(op, width, v),
+            _ => {
+                let taint = self.commutative(op, width, v);
+                self.note_logic(op, width, v, taint);
+                taint
+            }
         }
     }
 

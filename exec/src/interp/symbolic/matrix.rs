@@ -4,9 +4,10 @@ use coop_ir::Op;
 use coop_ir::grammar::GroupOp;
 use coop_ir::spv::GlslStd450 as Glsl;
 
-use super::super::num::Num;
+use super::super::num::{Num, mask, signed};
 use super::super::taint::Taint;
 use super::arithmetic::{product, sum};
+use super::bits;
 use super::field::Fp;
 use super::term::Degree;
 use super::{Arithmetic, Integer, Number, Operand, Rule, Symbols, Value};
@@ -16,7 +17,6 @@ pub(in crate::interp) struct Multiplication<'a> {
     /// The elements of A, B and C by rows, and their taints (empty: all are exact).
     pub values: &'a [Vec<u64>; 3],
     pub taints: &'a [Vec<Taint>; 3],
-    pub m: usize,
     pub n: usize,
     pub k: usize,
     /// The types of A, B, C and the result.
@@ -27,59 +27,68 @@ pub(in crate::interp) struct Multiplication<'a> {
     pub tf32: bool,
 }
 
+/// The numbers of a matrix. None where the term is lost or the value undefined.
+struct Factors {
+    numbers: Vec<Option<Number>>,
+    /// True where the element depends on data.
+    depend: Vec<bool>,
+}
+
 impl Symbols {
     /// Computes the taints of a product of matrices. `out` has them by the general rule.
     pub(in crate::interp) fn multiply(&mut self, x: &Multiplication<'_>, out: &mut [Taint]) {
-        if out.is_empty() {
+        if out.is_empty() || x.k == 0 {
             return;
         }
-        if !x.nums[3].is_float() && !x.saturating {
+        if !x.nums[3].is_float() {
             self.multiply_integers(x, out);
             return;
         }
-        // A number for each element; none where the term is lost or the value undefined.
-        let mut numbers: [Vec<Option<Number>>; 3] = Default::default();
-        let mut terms: [Vec<bool>; 3] = Default::default();
-        for (k, list) in numbers.iter_mut().enumerate() {
-            for (i, bits) in x.values[k].iter().enumerate() {
-                let taint = x.taints[k].get(i).copied().unwrap_or_default();
-                let term = match taint {
-                    Taint::Exact => None,
-                    Taint::Term(term) => Some(term),
-                    Taint::Inexact { .. } | Taint::Undefined => {
-                        list.push(None);
-                        terms[k].push(true);
-                        continue;
-                    }
-                };
-                terms[k].push(term.is_some());
-                let number = self.factor(x, k, Value { bits: *bits, term });
-                list.push(Some(number));
+        let [a, b, c] = [0, 1, 2].map(|k| self.factors(x, k));
+        // B by columns, so that both factors are read in order.
+        let b = Factors {
+            numbers: (0..x.n * x.k).map(|i| b.numbers[i % x.k * x.n + i / x.k]).collect(),
+            depend: (0..x.n * x.k).map(|i| b.depend[i % x.k * x.n + i / x.k]).collect(),
+        };
+        let rows: Vec<bool> = a.depend.chunks(x.k).map(|row| row.contains(&true)).collect();
+        let columns: Vec<bool> = b.depend.chunks(x.k).map(|column| column.contains(&true)).collect();
+        for (at, taint) in out.iter_mut().enumerate() {
+            let (i, j) = (at / x.n, at % x.n);
+            if !(c.depend[at] || rows[i] || columns[j]) {
+                *taint = Taint::Exact;
+                continue;
             }
-        }
-        for i in 0..x.m {
-            for j in 0..x.n {
-                let at = i * x.n + j;
-                let row = i * x.k..(i + 1) * x.k;
-                let depends =
-                    terms[2][at] || terms[0][row.clone()].contains(&true) || (0..x.k).any(|k| terms[1][k * x.n + j]);
-                if !depends {
-                    out[at] = Taint::Exact;
-                    continue;
-                }
-                let pairs: Option<Vec<(Number, Number)>> =
-                    row.map(|a| Some((numbers[0][a]?, numbers[1][(a - i * x.k) * x.n + j]?))).collect();
-                // Else the general rule has said what it is.
-                if let (Some(pairs), Some(c)) = (pairs, numbers[2][at]) {
-                    let given = x.taints[2].get(at).copied().unwrap_or_default();
-                    out[at] = self.element(x, &pairs, c, given);
-                    self.made_by_multiplication(x, (i, j), out[at]);
-                }
+            // Else the general rule has said what it is.
+            if let Some(found) =
+                self.element(x, &a.numbers[i * x.k..][..x.k], &b.numbers[j * x.k..][..x.k], c.numbers[at])
+            {
+                *taint = found;
+                self.made_by_multiplication(x, (i, j), found);
             }
         }
     }
 
-    /// Computes the taints of a product of matrices of integers that wrap.
+    /// Returns the numbers of a matrix.
+    fn factors(&mut self, x: &Multiplication<'_>, k: usize) -> Factors {
+        let mut out = Factors { numbers: Vec::new(), depend: Vec::new() };
+        for (i, bits) in x.values[k].iter().enumerate() {
+            let term = match x.taints[k].get(i).copied().unwrap_or_default() {
+                Taint::Exact => None,
+                Taint::Term(term) => Some(term),
+                Taint::Inexact { .. } | Taint::Undefined => {
+                    out.numbers.push(None);
+                    out.depend.push(true);
+                    continue;
+                }
+            };
+            let number = self.factor(x, k, Value { bits: *bits, term });
+            out.numbers.push(Some(number));
+            out.depend.push(term.is_some());
+        }
+        out
+    }
+
+    /// Computes the taints of a product of matrices of integers.
     fn multiply_integers(&mut self, x: &Multiplication<'_>, out: &mut [Taint]) {
         let to = x.nums[3].bits();
         // An integer for each element, and whether it depends on data; none where the term is lost or the value undefined.
@@ -101,8 +110,9 @@ impl Symbols {
         let [a, b, c] = &all;
         for (at, taint) in out.iter_mut().enumerate() {
             let (i, j) = (at / x.n, at % x.n);
-            let Some((total, depends)) = &c[at] else { continue };
-            let (mut total, mut depends) = (total.clone(), *depends);
+            let Some((given, depends)) = &c[at] else { continue };
+            let mut depends = *depends;
+            let mut total = if x.saturating { self.integer_constant(0) } else { given.clone() };
             let mut known = true;
             for k in 0..x.k {
                 let (Some((p, one)), Some((q, other))) = (&a[i * x.k + k], &b[k * x.n + j]) else {
@@ -114,10 +124,39 @@ impl Symbols {
             }
             // Else the general rule has said what it is.
             if known {
-                *taint = if depends { self.ring_of(to, total) } else { Taint::Exact };
+                *taint = match (depends, x.saturating) {
+                    (false, _) => Taint::Exact,
+                    (true, false) => self.ring_of(to, total),
+                    (true, true) => self.saturated_sum(x, (i, j), total),
+                };
                 self.made_by_multiplication(x, (i, j), *taint);
             }
         }
+    }
+
+    /// Returns the taint of a sum of products to which C is added so that it saturates. A sum of products that does not fit
+    /// is undefined behavior, so that its lowest bits are the number.
+    fn saturated_sum(&mut self, x: &Multiplication<'_>, (i, j): (usize, usize), products: Integer) -> Taint {
+        let (at, to, from) = (i * x.n + j, x.nums[3].bits(), x.nums[2].bits());
+        let read = |k: usize, at: usize| {
+            let (bits, width) = (x.values[k][at], x.nums[k].bits());
+            if x.signed[k] { signed(bits, width) as u64 } else { mask(bits, width) }
+        };
+        let of = |k: usize| read(0, i * x.k + k).wrapping_mul(read(1, k * x.n + j));
+        let bits = (0..x.k).fold(0u64, |all, k| all.wrapping_add(of(k)));
+        let taint = self.ring_of(to, products);
+        let products =
+            Value { bits: mask(bits, to), term: if let Taint::Term(term) = taint { Some(term) } else { None } };
+        let mut given = Value { bits: mask(read(2, at), to), term: None };
+        if let Some(Taint::Term(term)) = x.taints[2].get(at) {
+            let parts = self.parts(Value { bits: x.values[2][at], term: Some(*term) }, from);
+            match self.of_parts(bits::resized(&parts, from, to, x.signed[2])) {
+                Taint::Term(term) => given.term = Some(term),
+                Taint::Exact => {}
+                other => return other,
+            }
+        }
+        self.saturated(to, x.signed[3], [products, given])
     }
 
     /// Keeps how an element came about.
@@ -137,36 +176,32 @@ impl Symbols {
     }
 
     fn factor(&mut self, x: &Multiplication<'_>, k: usize, v: Value) -> Number {
-        let num = x.nums[k];
-        if !num.is_float() {
-            return self.exact_integer(v, num.bits(), x.signed[k]);
-        }
-        let number = self.number(v, num);
+        let number = self.number(v, x.nums[k]);
         if x.tf32 && k < 2 && self.arithmetic != Arithmetic::Reals && v.term.is_some() {
             return self.function("tf32", &[number.0.bits()]);
         }
         number
     }
 
-    fn element(&mut self, x: &Multiplication<'_>, pairs: &[(Number, Number)], c: Number, given: Taint) -> Taint {
-        let to = x.nums[3];
-        // Of an accumulator alone nothing is clamped.
-        let fits = x.nums[2].bits() == to.bits() && x.signed[2] == x.signed[3];
-        if to.is_float() && self.arithmetic == Arithmetic::Strict {
-            let mut of: Vec<[Fp; 2]> = pairs.iter().map(|(a, b)| [a.0.min(b.0), a.0.max(b.0)]).collect();
+    /// Returns the sum of the products of pairs and of C. `None` if the term of one is lost.
+    fn element(
+        &mut self,
+        x: &Multiplication<'_>,
+        row: &[Option<Number>],
+        column: &[Option<Number>],
+        c: Option<Number>,
+    ) -> Option<Taint> {
+        let (to, c) = (x.nums[3], c?);
+        let mut pairs = row.iter().zip(column);
+        if self.arithmetic == Arithmetic::Strict {
+            let ordered = |(a, b): (Number, Number)| [a.0.min(b.0), a.0.max(b.0)];
+            let mut of: Vec<[Fp; 2]> = pairs.map(|(a, b)| (*a).zip(*b).map(ordered)).collect::<Option<_>>()?;
             of.sort_unstable();
             of.push([c.0, Fp::ZERO]);
-            return self.float_function("MulAdd", to, of.as_flattened());
+            return Some(self.float_function("MulAdd", to, of.as_flattened()));
         }
-        if x.saturating && pairs.iter().all(|(a, b)| a.0 == Fp::ZERO || b.0 == Fp::ZERO) && fits {
-            return given;
-        }
-        let total = pairs.iter().fold(c, |total, (a, b)| sum(total, product(*a, *b)));
-        if to.is_float() {
-            return self.float(to, total);
-        }
-        let tag = format!("saturated {} {}", to.bits(), x.signed[3]);
-        self.opaque(to.bits(), &tag, &[total.0.bits()])
+        let total = pairs.try_fold(c, |total, (a, b)| Some(sum(total, product((*a)?, (*b)?))))?;
+        Some(self.float(to, total))
     }
 
     /// Returns the taint of the result of a group operation on the operands of some invocations; `all` is that by the
@@ -183,6 +218,26 @@ impl Symbols {
         };
         self.made(taint, rule, operands);
         taint
+    }
+
+    /// Returns the taint of a vote: true if all conditions are, or if any is. `general` is that by the general rule.
+    pub(in crate::interp) fn vote(&mut self, all: bool, parts: &[(u64, Taint)], general: Taint) -> Taint {
+        let mut ids: Vec<[u64; 2]> = Vec::new();
+        for (bits, taint) in parts {
+            match taint {
+                // One that decides whatever the others are.
+                Taint::Exact if (*bits != 0) != all => return Taint::Exact,
+                Taint::Exact => {}
+                Taint::Term(term) => ids.push(Symbols::identity(Value { bits: *bits, term: Some(*term) })),
+                Taint::Inexact { .. } | Taint::Undefined => return general,
+            }
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        match ids.as_slice() {
+            [] => Taint::Exact,
+            _ => self.opaque(Num::Bool.bits(), if all { "all" } else { "any" }, ids.as_flattened()),
+        }
     }
 
     fn grouped(&mut self, what: GroupOp, num: Num, parts: &[(u64, Taint)], all: Taint) -> Taint {

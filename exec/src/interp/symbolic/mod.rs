@@ -13,6 +13,7 @@
 mod arithmetic;
 mod bits;
 mod compare;
+mod coverage;
 mod explain;
 mod expression;
 mod extended;
@@ -21,6 +22,7 @@ mod integer;
 mod matrix;
 mod memory;
 mod modular;
+mod saturation;
 pub(super) mod term;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,13 +38,16 @@ use super::num::Num;
 use super::registers::Regs;
 use super::taint::Taint;
 use bits::Part;
-pub use compare::{Agreement, Blocks, Elements, Fingerprints, Mismatch};
+pub use compare::{Agreement, Elements, Fingerprints, Mismatch};
+pub use coverage::Blocks;
+pub(super) use coverage::Trace;
 pub use expression::ExpressionDifference;
 use expression::{Expressions, Operand, Rule};
 use field::Fp;
 pub(super) use matrix::Multiplication;
 use memory::Cells;
 use modular::{Integer, Modular};
+use saturation::Forms;
 use term::{Degree, Key, Sort, Term};
 
 /// The meaning of float arithmetic in a proof.
@@ -68,6 +73,8 @@ pub struct Symbolic {
     pub data: Vec<bool>,
     /// True to count integers modulo powers of two: slower, and knows what the field does not.
     pub modular: bool,
+    /// True if conversions that do not say how they round do so to the nearest number: one of the ways in which they may.
+    pub nearest: bool,
     /// True to keep how each term came about, for [`Fingerprints::difference`].
     pub expressions: bool,
 }
@@ -92,6 +99,7 @@ const FILTER_BITS: u32 = 18;
 #[derive(Debug)]
 pub(super) struct Symbols {
     arithmetic: Arithmetic,
+    nearest: bool,
     seed: u64,
     /// The parts of the terms of sort `Bits`, by fingerprint.
     parts: FxHashMap<u64, Box<[Part]>>,
@@ -100,9 +108,11 @@ pub(super) struct Symbols {
     /// The operands of minima and maxima, by fingerprint.
     extremes: FxHashMap<u64, (String, Box<[u64]>)>,
     /// The format that a rounded number fits into.
-    fits: FxHashMap<u64, u64>,
+    fits: FxHashMap<u64, Num>,
     /// The term that a number symbol is the value of, with the format in which it is read.
     numbers: FxHashMap<u64, (Term, Num)>,
+    /// The symbols of terms that are read as numbers: fingerprint, kind and width of the term, and the format.
+    symbols_of_numbers: FxHashMap<(u64, Sort, u8, Num), Fp>,
     /// A bit for each value of the lowest bits of a number symbol: most results are none.
     maybe_numbers: Vec<u64>,
     /// The integers, if they count modulo powers of two.
@@ -113,6 +123,8 @@ pub(super) struct Symbols {
     integers: FxHashMap<u64, (Box<[Part]>, bool)>,
     /// The uninterpreted functions applied, each with its operands.
     applied: FxHashSet<u64>,
+    /// The values from which overflows are computed.
+    forms: Forms,
     /// The largest degree.
     degree: u32,
     /// True if a degree is not bounded.
@@ -127,8 +139,8 @@ pub(super) struct Symbols {
     pub lost: Option<(InstRef, String)>,
     /// How terms came about, if that is asked for.
     expressions: Option<Expressions>,
-    /// The last instructions of the blocks that were executed.
-    pub blocks: FxHashSet<InstRef>,
+    /// The ways of control.
+    pub trace: Trace,
     /// A decision that depends on data in a way that is not known.
     pub depends: Option<String>,
     cells: Cells,
@@ -138,17 +150,20 @@ impl Symbols {
     pub(super) fn new(options: &Symbolic) -> Symbols {
         Symbols {
             arithmetic: options.arithmetic,
+            nearest: options.nearest,
             seed: options.seed,
             parts: FxHashMap::default(),
             atoms: FxHashMap::default(),
             extremes: FxHashMap::default(),
             fits: FxHashMap::default(),
             numbers: FxHashMap::default(),
+            symbols_of_numbers: FxHashMap::default(),
             maybe_numbers: vec![0; 1 << (FILTER_BITS - 6)],
             modular: options.modular.then(Modular::default),
             patterns: FxHashMap::default(),
             integers: FxHashMap::default(),
             applied: FxHashSet::default(),
+            forms: Forms::default(),
             degree: 0,
             degree_lost: false,
             decisions: BTreeSet::new(),
@@ -156,7 +171,7 @@ impl Symbols {
             lost_now: None,
             lost: None,
             expressions: options.expressions.then(Expressions::default),
-            blocks: FxHashSet::default(),
+            trace: Trace::default(),
             depends: None,
             cells: Cells::new(&options.data),
         }
@@ -345,7 +360,8 @@ fn apply_where(
     let mut values = Values::new();
     for k in 0..regs.act.list.len() {
         let lane = regs.act.list[k] as usize;
-        if wanted(regs, lane) && operands(regs, rows, lane, &mut values) {
+        // An operand out of its range makes the result undefined, whatever the others are.
+        if wanted(regs, lane) && !regs.is_undefined(dst, lane) && operands(regs, rows, lane, &mut values) {
             let taint = f(&values);
             regs.set_taint(dst, lane, taint);
         }

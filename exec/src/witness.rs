@@ -1,0 +1,114 @@
+//! Looks for data for which two modules store values that are too far apart.
+
+use coop_ir::Module;
+
+use crate::bounds::Bounds;
+use crate::case::Case;
+use crate::error::Error;
+use crate::executor::Outcome;
+use crate::fill::{Fill, Plain, With};
+use crate::interp::{Config, Fingerprints, Interpreted, Report};
+use crate::number;
+use crate::tolerance::Tolerance;
+
+/// The seeds that are tried where expressions differ and values do not.
+const SEEDS: u64 = 3;
+
+/// Returns the first difference between what two runs stored with a case's data.
+pub(crate) fn differences(
+    config: Config,
+    (module, case): (&Module, &Case),
+    a: &Fingerprints,
+    b: &Fingerprints,
+) -> Result<Option<String>, Error> {
+    apart(config, module, case, [a, b].map(|side| Interpreted::outcome(side.memory.clone(), &Report::default())))
+}
+
+/// Returns the first difference between two outcomes.
+fn apart(config: Config, module: &Module, case: &Case, [wanted, got]: [Outcome; 2]) -> Result<Option<String>, Error> {
+    if got.compare(&wanted, case)?.is_empty() {
+        return Ok(None);
+    }
+    let bounds = Bounds::derive(module, case, config);
+    let found = got.compare_within(&wanted, case, &bounds, 2)?;
+    Ok(found.first().map(ToString::to_string))
+}
+
+/// Looks for other data for which two modules store other values: of the case's kind, within its tolerances; and numbers with
+/// many digits, within the bounds that are derived from the original. What one rounding does is less than the tolerance of many
+/// a case, and to small integers it does nothing.
+pub(crate) fn find(
+    interpreted: &Interpreted,
+    (module, case): (&Module, &Case),
+    (lowered, asked): (&Module, &Case),
+    data: &[bool],
+) -> Result<Option<String>, Error> {
+    for (seed, with_digits) in (1..=SEEDS).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let [one, other] = [case, asked].map(|case| {
+            let mut other = Case { seed: case.seed.wrapping_add(seed), ..case.clone() };
+            for (index, buffer) in other.buffer.iter_mut().enumerate().filter(|(index, _)| !data[*index]) {
+                buffer.seed = Some(case.buffer_seed(index));
+            }
+            if with_digits { digits(other, data) } else { other }
+        });
+        // Other data may make a run long, or lead it to what the interpreter lacks: that shows nothing.
+        let Ok((wanted, report)) = interpreted.run_module(module, &one) else { continue };
+        if report.is_undefined() {
+            continue;
+        }
+        let Ok((got, report)) = interpreted.run_module(lowered, &other) else { continue };
+        if report.is_undefined() {
+            return Ok(Some(format!("with the seed {} the lowered module has undefined behaviour", one.seed)));
+        }
+        let outcomes = [wanted, got].map(|memory| Interpreted::outcome(memory, &Report::default()));
+        let found = match with_digits {
+            true => beyond_bounds(interpreted.config, module, &one, outcomes)?,
+            false => apart(interpreted.config, module, &one, outcomes)?,
+        };
+        if let Some(found) = found {
+            let data = if with_digits { "numbers with many digits and the seed" } else { "the seed" };
+            return Ok(Some(format!("with {data} {}: {found}", one.seed)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns a case with numbers that fill their formats where it has small ones, and with the tolerances that are derived.
+fn digits(mut case: Case, data: &[bool]) -> Case {
+    for (buffer, is_data) in case.buffer.iter_mut().zip(data) {
+        if !matches!(buffer.tolerance, Tolerance::Any | Tolerance::Sums { .. }) {
+            buffer.tolerance = Tolerance::Derived;
+        }
+        let range = match &buffer.fill {
+            _ if !is_data => None,
+            Fill::Plain(Plain::SmallInts) | Fill::With(With::SmallInts(..)) if !number::is_float(buffer.element) => {
+                buffer.fill = Fill::Plain(Plain::Uniform);
+                None
+            }
+            Fill::Plain(Plain::SmallInts | Plain::HalfIntegers) => Some((-4.0, 4.0)),
+            Fill::With(With::SmallInts(low, high)) => Some((*low as f64, *high as f64)),
+            Fill::With(With::HalfIntegers(low, high)) => Some((*low, *high)),
+            _ => None,
+        };
+        if let Some((low, high)) = range {
+            buffer.fill = Fill::With(With::Uniform(low, high));
+        }
+    }
+    case
+}
+
+/// Returns the first difference that no implementation of the original may have: the other outcome is the interpreter's, too.
+fn beyond_bounds(
+    config: Config,
+    module: &Module,
+    case: &Case,
+    [wanted, got]: [Outcome; 2],
+) -> Result<Option<String>, Error> {
+    let bounds = Bounds::derive(module, case, config);
+    if bounds.why_not().is_some() {
+        return Ok(None);
+    }
+    let known = |difference: &crate::Difference| difference.places.iter().any(|place| !place.allowed.is_nan());
+    let found = got.compare_within(&wanted, case, &bounds, 1)?;
+    Ok(found.iter().find(|difference| known(difference)).map(ToString::to_string))
+}
