@@ -273,10 +273,9 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         (lowered, _) => lowered.map(|lowered| Fit { lowered, lacking: Vec::new() }),
     };
     let fit = match fit {
-        Ok(fit) if whole => without_components(cli, &loaded, &options, profile.as_ref(), fit),
-        fit => fit,
+        Ok(fit) if whole => without_components(cli, &loaded, &options, profile.as_ref(), fit).and_then(verified),
+        fit => fit.and_then(verified),
     };
-    let fit = fit.and_then(verified);
     if let Some(dir) = &cli.dump_dir {
         seen.iter().filter(|(name, _)| dumped(name)).try_for_each(|(name, module)| dump(dir, name, module))?;
     }

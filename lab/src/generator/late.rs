@@ -1,12 +1,12 @@
-//! What is done to a module when everything is in it: shared memory becomes blocks, and debug information speaks of matrices.
+//! Changes to a module that is complete: shared memory becomes blocks, and debug information speaks of matrices.
 
 use super::emit::Gen;
 use coop_ir::builder::{add_global, decorate};
-use coop_ir::constant::Constants;
+use coop_ir::constant::{Constants, Specialization};
 use coop_ir::grammar::Op;
 use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::{Type, coop_mat, natural_size, scalar_or_vector};
-use coop_ir::{Id, Inst, InstRef, Operand, string_operands};
+use coop_ir::{Inst, InstRef, Operand, string_operands};
 
 impl Gen<'_> {
     pub(super) fn late(&mut self) {
@@ -23,13 +23,23 @@ impl Gen<'_> {
 
     /// Makes a block of each array in shared memory, at an offset of its own: blocks begin at the same place.
     fn lay_out_shared_memory(&mut self) {
+        let constants = Constants::new(&self.m, &Specialization::new());
         let m = &self.m;
-        let shared = m.globals_with(Op::Variable).filter_map(|r| match Type::of(m, m.inst(r).ty?)? {
-            Type::Pointer { storage: StorageClass::Workgroup, pointee } => Some((r, m.inst(r).result?, pointee)),
+        let of_shared = |r: &InstRef| match Type::of(m, m.inst(*r).ty?)? {
+            Type::Pointer { storage: StorageClass::Workgroup, pointee } => Some(pointee),
             _ => None,
-        });
-        let shared: Vec<(InstRef, Id, Id)> = shared.collect();
-        if shared.is_empty() {
+        };
+        let variables: Vec<InstRef> = m.globals_with(Op::Variable).filter(|r| of_shared(r).is_some()).collect();
+        // Of a length that may be specialized nobody knows where the next block may begin.
+        let laid_out = |r: &InstRef| {
+            let array = of_shared(r)?;
+            let Some(Type::Array { elem, len }) = Type::of(m, array) else { return None };
+            constants.get(len).fixed_as::<u32>()?;
+            let [stride, bytes] = [elem, array].map(|ty| natural_size(m, &constants, ty).map(|size| size.0 as u32));
+            Some((*r, m.inst(*r).result?, array, scalar_or_vector(m, elem)?.0.bytes(), stride?, bytes?))
+        };
+        let shared: Vec<_> = variables.iter().filter_map(laid_out).collect();
+        if shared.is_empty() || shared.len() < variables.len() {
             return;
         }
         self.note("shared blocks");
@@ -37,21 +47,15 @@ impl Gen<'_> {
         self.extension("SPV_KHR_workgroup_memory_explicit_layout");
         let zero = self.u32(0);
         let mut at = 16 * self.side.below(3);
-        for (r, _, array) in &shared {
-            let constants = Constants::new(&self.m);
-            let Some(Type::Array { elem, .. }) = Type::of(&self.m, *array) else {
-                unreachable!("shared memory is arrays")
-            };
-            let size = |ty| natural_size(&self.m, &constants, ty).map_or(0, |size| size.0 as u32);
-            let (stride, bytes) = (size(elem), size(*array));
-            match scalar_or_vector(&self.m, elem).map_or(0, |(scalar, _)| scalar.bytes()) {
+        for (r, _, array, of_number, stride, bytes) in &shared {
+            match of_number {
                 1 => self.capability(Capability::WorkgroupMemoryExplicitLayout8BitAccessKHR),
                 2 => self.capability(Capability::WorkgroupMemoryExplicitLayout16BitAccessKHR),
                 _ => {}
             }
             let block = self.m.fresh_id();
             self.global(Inst::new(Op::TypeStruct, None, Some(block), [Operand::Id(*array)]));
-            decorate(&mut self.m, *array, Decoration::ArrayStride, &[stride]);
+            decorate(&mut self.m, *array, Decoration::ArrayStride, &[*stride]);
             decorate(&mut self.m, block, Decoration::Block, &[]);
             let offset = [block.into(), 0.into(), Decoration::Offset.into(), at.into()];
             add_global(&mut self.m, Inst::new(Op::MemberDecorate, None, None, offset));
@@ -59,7 +63,7 @@ impl Gen<'_> {
             self.m.inst_mut(*r).ty = Some(pointer);
             at = (at + bytes).next_multiple_of(16);
         }
-        for (_, variable, _) in &shared {
+        for (_, variable, ..) in &shared {
             if shared.len() > 1 {
                 decorate(&mut self.m, *variable, Decoration::Aliased, &[]);
             }

@@ -32,7 +32,7 @@ use crate::matrix::bits::{gather, part, split_value};
 use crate::{Cause, Refusal};
 use coop_device::Profile;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name};
-use coop_ir::constant::Constants;
+use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
 use coop_ir::spv::{Capability, Decoration, Scope, StorageClass};
 use coop_ir::types::{Scalar, Type};
@@ -151,13 +151,13 @@ impl Arena {
     /// For a module whose workgroups have `subgroups` subgroups (`None`: not known, so nothing of the zone of
     /// subgroups can be taken).
     pub(crate) fn new(m: &Module, constants: &Constants, profile: Option<&Profile>, subgroups: Option<u32>) -> Arena {
-        let own = OwnMemory { m, constants, decorations: Decorations::new(m) };
+        let own = OwnMemory::new(m, constants);
         Arena {
             workgroup: Use::default(),
             subgroup: Use::default(),
             subgroups: subgroups.unwrap_or(0),
             own: own.bytes(),
-            blocks: own.has_blocks(),
+            blocks: own.blocks,
             limit: profile.map_or(PORTABLE, |p| p.limits.max_compute_shared_memory_size),
             lean: false,
             device: profile.map(|p| p.name.clone()),
@@ -257,6 +257,11 @@ impl Arena {
             } else {
                 "give the spec constants of the workgroup's size with --spec, and --profile or --subgroup-size"
             };
+            return Refusal::new("refused-unknown-size", Some(at), why, remedy);
+        }
+        if self.own == u32::MAX {
+            let why = format!("{what} needs shared memory behind the module's own blocks, whose length is not known");
+            let remedy = "give the spec constants of their lengths with --spec";
             return Refusal::new("refused-unknown-size", Some(at), why, remedy);
         }
         let device = match &self.device {
@@ -506,9 +511,17 @@ struct OwnMemory<'m> {
     m: &'m Module,
     constants: &'m Constants,
     decorations: Decorations,
+    /// True if variables are blocks, which all begin at the beginning of shared memory.
+    blocks: bool,
 }
 
-impl OwnMemory<'_> {
+impl<'m> OwnMemory<'m> {
+    fn new(m: &'m Module, constants: &'m Constants) -> OwnMemory<'m> {
+        let own = OwnMemory { m, constants, decorations: Decorations::new(m), blocks: false };
+        let blocks = own.pointees().any(|ty| own.decorations.has(ty, Decoration::Block));
+        OwnMemory { blocks, ..own }
+    }
+
     fn pointees(&self) -> impl Iterator<Item = Id> {
         let variables = self.m.globals_with(Op::Variable).map(|r| self.m.inst(r));
         let shared = variables.filter(|i| i.variable_storage() == Some(StorageClass::Workgroup));
@@ -518,17 +531,11 @@ impl OwnMemory<'_> {
         })
     }
 
-    /// Returns true if variables are blocks, which all begin at the beginning of shared memory.
-    fn has_blocks(&self) -> bool {
-        self.pointees().any(|ty| self.decorations.has(ty, Decoration::Block))
-    }
-
     /// The bytes that they take, as drivers lay them out: at least this much is gone. All there can be where blocks have no known size.
     fn bytes(&self) -> u32 {
-        let blocks = self.has_blocks();
         let mut bytes: u64 = 0;
         for layout in self.pointees().map(|ty| self.layout(ty, 0)) {
-            bytes = match (layout, blocks) {
+            bytes = match (layout, self.blocks) {
                 (Some((size, _)), true) => bytes.max(size),
                 (Some((size, align)), false) => bytes.next_multiple_of(align.max(1)).saturating_add(size),
                 (None, true) => u64::MAX - u64::from(QUAD),
@@ -558,9 +565,14 @@ impl OwnMemory<'_> {
             }
             Type::Array { elem, len } => {
                 let (size, align) = inner(elem)?;
-                let stride = self.decorations.value(ty, Decoration::ArrayStride).map(u64::from);
+                let stride = self.decorations.value(ty, Decoration::ArrayStride).filter(|_| self.blocks).map(u64::from);
+                let len = match self.constants.get(len) {
+                    // Blocks begin at the same place, however long a pipeline makes them.
+                    Const::Default { .. } if self.blocks => return None,
+                    len => len.value()?,
+                };
                 let stride = stride.unwrap_or_else(|| size.next_multiple_of(align.max(1)));
-                (stride.saturating_mul(self.constants.get(len).value()?), align)
+                (stride.saturating_mul(len).min(1 << 40), align)
             }
             Type::Struct { members } => {
                 let (mut end, mut most) = (0u64, 1);
