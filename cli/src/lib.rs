@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod check;
+mod component_passes;
 pub mod coop;
 pub mod cooprun;
 mod describe;

@@ -2,6 +2,7 @@
 
 use crate::Status;
 use crate::args::{OutputStyle, ProfileArgs, SpecArgs, TargetArg};
+use crate::component_passes;
 use crate::interp::SemanticsName;
 use crate::io::{self, FileError, Loaded};
 use crate::render::{self, Problem, Renderer};
@@ -168,7 +169,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", require_equals = true)]
     dump_changed: Option<usize>,
     /// Run only these passes, by commas, on any module, whatever they usually come after
-    #[arg(long, value_name = "PASSES", value_delimiter = ',', value_parser = parse_pass, conflicts_with_all = ["fuel", "prove", "without"])]
+    #[arg(long, value_name = "PASSES", value_delimiter = ',', value_parser = parse_pass, conflicts_with_all = ["fuel", "prove"])]
     passes: Vec<String>,
     /// Check that the module is well formed after each pass
     #[arg(long)]
@@ -209,7 +210,7 @@ pub(crate) fn execute(cli: &Cli) -> Status {
 
 fn run(cli: &Cli) -> Result<Status, FileError> {
     if cli.list_passes {
-        let lines: String = PASSES.iter().map(|p| format!("{:<12} {}\n", p.name, p.summary)).collect();
+        let lines: String = passes().map(|(name, summary)| format!("{name:<12} {summary}\n")).collect();
         io::print(&lines);
         return Ok(Status::Success);
     }
@@ -217,10 +218,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         io::print(&ProfileArgs::list());
         return Ok(Status::Success);
     }
-    if let Some(name) = cli.dump_after.as_deref().filter(|n| *n != "all" && PASSES.iter().all(|p| p.name != *n)) {
-        let message = "no such pass; --list-passes lists them".to_owned();
-        return Err(FileError { name: name.to_owned(), message });
-    }
+    can_dump(cli)?;
     let Some(input) = &cli.input else { return Ok(Status::Success) };
     let loaded = io::load(input)?;
     let profile = match &cli.profile.device {
@@ -239,7 +237,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         return Ok(Status::Findings);
     }
     let options = options(cli, profile.as_deref(), spec)?;
-    can_run(&cli.passes, options.target)?;
+    can_run(&options.passes, options.target)?;
     let mut seen: Vec<(String, Module)> = Vec::new();
     let dumped = |name: &str| match (&cli.dump_after, &cli.dump_dir) {
         (Some(which), Some(_)) => which == "all" || name.ends_with(&format!("-{which}")),
@@ -248,6 +246,9 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     let wanted = |name: &str| cli.dump_changed.is_some() || dumped(name);
     let watched = |options: &Options<'_>, seen: &mut Vec<(String, Module)>| {
         seen.clear();
+        if options.passes.len() < cli.passes.len() && options.passes.is_empty() {
+            return Ok(component_passes::unlowered(&loaded.module, options));
+        }
         lower_with(&loaded.module, options, &mut |name, module| {
             if wanted(name) {
                 seen.push((name.to_owned(), module.clone()));
@@ -256,8 +257,16 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     };
     let lowered = watched(&options, &mut seen);
     if let Ok(lowered) = &lowered {
-        have_run(&cli.passes, lowered)?;
+        have_run(&options.passes, lowered)?;
     }
+    let lacks = component_passes::lacks(&cli.without, profile.as_deref());
+    let lowered = lowered.and_then(|lowered| {
+        component_passes::run(&cli.passes, lowered, &options, lacks, &mut |name, module| {
+            if wanted(name) {
+                seen.push((name.to_owned(), module.clone()));
+            }
+        })
+    });
     // What else the device lacks is for who asks for a lowering.
     let whole = cli.passes.is_empty();
     let fit = match (lowered, &profile) {
@@ -273,7 +282,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         (lowered, _) => lowered.map(|lowered| Fit { lowered, lacking: Vec::new() }),
     };
     let fit = match fit {
-        Ok(fit) if whole => without_components(cli, &loaded, &options, profile.as_ref(), fit).and_then(verified),
+        Ok(fit) if whole => without_components(cli, &loaded, &options, profile.as_ref(), lacks, fit).and_then(verified),
         fit => fit.and_then(verified),
     };
     if let Some(dir) = &cli.dump_dir {
@@ -330,10 +339,9 @@ fn without_components(
     loaded: &Loaded,
     options: &Options<'_>,
     profile: Option<&Arc<Profile>>,
+    lacks: Lacks,
     mut fit: Fit,
 ) -> Result<Fit, Error> {
-    let said = cli.without.iter().filter_map(|f| Lacks::without(*f)).fold(Lacks::default(), Lacks::and);
-    let lacks = profile.map_or(said, |profile| Lacks::of(profile).and(said));
     match coopmat::fit::components(&loaded.module, options, &fit.lowered, lacks) {
         Ok(Some(lowered)) => {
             let size = lowered.report.required_subgroup_size;
@@ -341,7 +349,7 @@ fn without_components(
             Ok(Fit { lowered, lacking })
         }
         Ok(None) => Ok(fit),
-        Err(Error::Refused(refusal)) if said.is_empty() => {
+        Err(Error::Refused(refusal)) if cli.without.is_empty() => {
             if cli.style.quiet < 2 {
                 io::error(&format!(
                     "warning: the component types that the device lacks can't become software: {refusal}"
@@ -354,10 +362,16 @@ fn without_components(
     }
 }
 
+/// The names of all passes with their summaries, in order: those of matrices, then those of component types.
+fn passes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_components = coop_components::PASSES.iter().map(|pass| (pass.name, pass.summary));
+    PASSES.iter().map(|pass| (pass.name, pass.summary)).chain(of_components)
+}
+
 /// The name of a pass.
 fn parse_pass(text: &str) -> Result<String, String> {
-    let meant = || DidYouMean(nearest(text, PASSES.iter().map(|pass| pass.name)));
-    let known = PASSES.iter().any(|pass| pass.name == text);
+    let meant = || DidYouMean(nearest(text, passes().map(|(name, _)| name)));
+    let known = passes().any(|(name, _)| name == text);
     known.then(|| text.to_owned()).ok_or_else(|| format!("no such pass, --list-passes lists them{}", meant()))
 }
 
@@ -368,7 +382,7 @@ fn parse_lack(text: &str) -> Result<Feature, String> {
     feature.ok_or_else(|| {
         let meant = DidYouMean(nearest(text, known()));
         format!(
-            "no lowering does without it; those that can be lacking: {}{meant}",
+            "no pass does without this feature; those that passes do without: {}{meant}",
             known().collect::<Vec<_>>().join(", ")
         )
     })
@@ -389,6 +403,19 @@ fn unproved(cli: &Cli, loaded: &Loaded, lowered: &Lowered, options: &Options<'_>
         "error: nothing is written, because the output is not proved to store what the input stores; without --prove it is written all the same",
     );
     Ok(Some(Status::Refused))
+}
+
+/// Says why there is nothing to write after the pass of `--dump-after`.
+fn can_dump(cli: &Cli) -> Result<(), FileError> {
+    let Some(name) = cli.dump_after.as_deref().filter(|name| *name != "all") else { return Ok(()) };
+    let why = match (passes().any(|(pass, _)| pass == name), component_passes::has(name)) {
+        (false, _) => "no such pass; --list-passes lists them",
+        (true, true) if !cli.passes.iter().any(|pass| pass == name) => {
+            "a pass of component types is dumped where --passes names it: lower the matrices first, then the output"
+        }
+        _ => return Ok(()),
+    };
+    Err(FileError { name: format!("--dump-after {name}"), message: why.to_owned() })
 }
 
 /// Says which of the passes that are asked for no lowering to the target runs.
@@ -448,7 +475,11 @@ fn options<'a>(cli: &Cli, profile: Option<&'a Profile>, spec: Specialization) ->
     options.vulkan = cli.env.map(|EnvArg::Vulkan| Vulkan { local_arguments });
     options.verify_each |= cli.verify_each;
     options.fuel = cli.fuel;
-    options.passes.clone_from(&cli.passes);
+    options.passes = cli.passes.iter().filter(|name| !component_passes::has(name)).cloned().collect();
+    if !cli.without.is_empty() && !cli.passes.is_empty() && options.passes.len() == cli.passes.len() {
+        let message = "--passes names no pass that does without a feature; such passes are at the end of --list-passes";
+        return Err(FileError { name: "--without".to_owned(), message: message.to_owned() });
+    }
     Ok(options)
 }
 

@@ -5,6 +5,8 @@
 //! another judge of modules, spirv-val for example, gives it to [`reduce_valid`].
 //! Each step that the test confirms is the start of the next, so the best module so far is always one that was tested.
 
+mod loops;
+
 use coop_ir::builder::Globals;
 use coop_ir::cfg::Case;
 use coop_ir::grammar::{Class, implied_capabilities};
@@ -62,6 +64,7 @@ pub fn reduce_valid<'a>(
     let mut r = Reducer { best: module.clone(), broken: broken(module), tries, asked: 0, stopped: false, judge, test };
     loop {
         let mut changed = r.branches();
+        changed |= r.loops();
         changed |= r.runs();
         changed |= r.forward();
         changed |= r.undefine();
@@ -258,6 +261,19 @@ impl Reducer<'_> {
         changed
     }
 
+    /// Passes loops by, and takes away what makes a loop of blocks that are executed once.
+    fn loops(&mut self) -> bool {
+        let mut changed = false;
+        for label in loops::headers(&self.best) {
+            for smaller in [loops::passed_by, loops::executed_once] {
+                if let Some(candidate) = smaller(&self.best, label).filter(|_| !self.is_over()) {
+                    changed |= self.attempt(pruned(&candidate));
+                }
+            }
+        }
+        changed
+    }
+
     /// Puts the operand of an instruction in its place, where the types are the same.
     fn forward(&mut self) -> bool {
         let mut changed = false;
@@ -306,16 +322,17 @@ fn removable(m: &Module) -> Vec<InstRef> {
 
 /// Returns the instructions of functions whose result a null constant can replace.
 fn replaceable(m: &Module) -> Vec<InstRef> {
-    let nullable = |ty: Id| {
-        matches!(
-            Type::of(m, ty),
-            Some(Type::Bool | Type::Scalar(_) | Type::Vector { .. } | Type::Array { .. } | Type::Struct { .. })
-        ) || Type::of(m, ty).is_some_and(|ty| ty.coop_mat().is_some())
-    };
-    let with_value = |r: &InstRef| m.inst(*r).ty.is_some_and(nullable);
+    let with_value = |r: &InstRef| m.inst(*r).ty.is_some_and(|ty| is_nullable(m, ty));
     let mut out: Vec<InstRef> = bodies(m).filter(with_value).collect();
     out.reverse();
     out
+}
+
+/// Returns true if a type has a null constant.
+fn is_nullable(m: &Module, ty: Id) -> bool {
+    let ty = Type::of(m, ty);
+    matches!(ty, Some(Type::Bool | Type::Scalar(_) | Type::Vector { .. } | Type::Array { .. } | Type::Struct { .. }))
+        || ty.is_some_and(|ty| ty.coop_mat().is_some())
 }
 
 /// Returns the instructions in the blocks of a module but the last ones.

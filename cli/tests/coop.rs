@@ -2,7 +2,10 @@
 
 use coop_cli::coop::{Line, difference};
 use coop_cli::reduce::reduce;
+use coop_components::Lacks;
 use coop_ir::isomorphic::isomorphic;
+use coop_ir::spv::Capability;
+use coop_ir::types::{Scalar, scalar};
 use coop_ir::{Module, Op, binary, text, verify};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -201,7 +204,15 @@ fn bad_input_is_told() {
             vec!["lower", GEMM, "--passes", "fold,scalar", "--target", "auto", "--profile", "nvidia-h100"],
             "--passes scalar: is not run for target khr, which auto is here: give --target scalar",
         ),
-        (vec!["lower", GEMM, "--passes", "fold", "--without", "shaderFloat16"], "cannot be used with"),
+        (
+            vec!["lower", GEMM, "--passes", "fold", "--without", "shaderFloat16"],
+            "--passes names no pass that does without",
+        ),
+        (vec!["lower", GEMM, "--dump-after", "half", "--dump-dir", &nowhere], "is dumped where --passes names it"),
+        (
+            vec!["lower", GEMM, "--dump-after", "halve", "--dump-dir", &nowhere],
+            "no such pass; --list-passes lists them",
+        ),
         (vec!["print", GEMM, "-o", &nowhere], "can't be written: there is no folder "),
         (vec!["print", GEMM, "-o", "."], ".: can't be written: is a folder"),
     ] {
@@ -389,6 +400,33 @@ fn what_is_left_is_valid() {
     assert!(tried > 15, "{tried} modules");
 }
 
+/// A loop around what is looked for goes, and so does one that leaves its values to what follows: with a continue target that is
+/// reached, and without.
+#[test]
+fn loops_go() {
+    let head = "OpCapability Shader\nOpMemoryModel Logical GLSL450\nOpEntryPoint GLCompute %main \"main\"\n\
+                OpExecutionMode %main LocalSize 1 1 1\n%void = OpTypeVoid\n%fn = OpTypeFunction %void\n%bool = OpTypeBool\n\
+                %true = OpConstantTrue %bool\n%u32 = OpTypeInt 32 0\n%n0 = OpConstant %u32 0\n%n1 = OpConstant %u32 1\n\
+                %n9 = OpConstant %u32 9\n%main = OpFunction %void None %fn\n%entry = OpLabel\nOpBranch %head\n%head = OpLabel\n";
+    let counted = "%i = OpPhi %u32 %n0 %entry %j %next\n%goes = OpULessThan %bool %i %n9\nOpLoopMerge %merge %next None\n\
+                   OpBranchConditional %goes %body %merge\n%body = OpLabel\n%k = OpIMul %u32 %i %i\nOpBranch %next\n\
+                   %next = OpLabel\n%j = OpIAdd %u32 %i %n1\nOpBranch %head\n%merge = OpLabel\n%s = OpISub %u32 %i %n1\n";
+    let once = "OpLoopMerge %merge %next None\nOpBranch %body\n%body = OpLabel\n%s = OpISub %u32 %n9 %n1\nOpBranch %merge\n\
+                %next = OpLabel\nOpBranch %head\n%merge = OpLabel\n";
+    let choice = "OpLoopMerge %merge %next None\nOpBranchConditional %true %body %merge\n%body = OpLabel\n\
+                  %s = OpISub %u32 %n9 %n1\nOpBranch %merge\n%next = OpLabel\nOpBranch %head\n%merge = OpLabel\n";
+    let tail = "OpReturn\nOpFunctionEnd\n";
+    for (loop_, wanted) in [(counted, Op::ISub), (counted, Op::IMul), (once, Op::ISub), (choice, Op::ISub)] {
+        let module = text::parse(&format!("{head}{loop_}{tail}")).expect("it parses");
+        let reduced = reduce(&module, 400, &mut |m| ControlFlow::Continue(m.all().any(|r| m.inst(r).op == wanted)));
+        let left = text::print(&reduced.module, &text::PrintOptions::default()).text;
+        assert!(
+            left.contains(&wanted.to_string()) && !left.contains("OpLoopMerge") && !left.contains("OpPhi"),
+            "{left}"
+        );
+    }
+}
+
 /// With spirv-val, what a module declares and does not need goes.
 #[test]
 fn what_nothing_needs_goes() {
@@ -555,6 +593,21 @@ fn passes_run_alone() {
         }
     }
     assert!(ran > all.len() * 10, "{ran} of {} runs", all.len() * coop_passes::PASSES.len());
+    let lacks = Lacks::FEATURES.into_iter().filter_map(Lacks::without).fold(Lacks::default(), Lacks::and);
+    let mut ran = 0;
+    for pass in coop_components::PASSES {
+        for (name, module) in &all {
+            match coop_components::run(module, [pass], &coop_components::Options::new(lacks)) {
+                Ok(lowered) => {
+                    verify::verify(&lowered.module).unwrap_or_else(|p| panic!("{} on {name}: {p:?}", pass.name));
+                    ran += 1;
+                }
+                Err(coop_components::Error::Refused(refusal)) => assert!(!refusal.remedy.is_empty()),
+                Err(bug) => panic!("{} on {name}: {bug}", pass.name),
+            }
+        }
+    }
+    assert!(ran > all.len() * 2, "{ran} of {} runs", all.len() * coop_components::PASSES.len());
 }
 
 #[test]
@@ -567,6 +620,23 @@ fn a_pass_alone_and_what_passes_change() {
     assert!(stderr(&run).contains("cleanup ran and no other pass"), "{}", stderr(&run));
     // The matrices are there still.
     assert!(load(&out).all().any(|r| load(&out).inst(r).op == Op::CooperativeMatrixMulAddKHR));
+    // Likewise the passes of component types, behind those of matrices.
+    let lowered = folder.join("scalar.spv").to_string_lossy().into_owned();
+    let run = coop(&[&["lower", "--target", "scalar", "-qq", &spv, "-o", &lowered], &DIMENSIONS[..]].concat());
+    assert_eq!(status(&run), 0, "{}", stderr(&run));
+    let f16 = Some(Scalar::Float { width: 16 });
+    let half =
+        |m: &Module| m.globals_with(Op::TypeFloat).filter_map(|r| m.inst(r).result).any(|id| scalar(m, id) == f16);
+    assert!(half(&load(Path::new(&lowered))), "f16 in {lowered}");
+    let run = coop(&["lower", "--passes", "half", &lowered, "-o", &name]);
+    assert!(status(&run) == 3 && stderr(&run).contains("f16 in StorageBuffer memory"), "{}", stderr(&run));
+    let run = coop(&["lower", "--passes", "storage,half", "--dump-changed", &lowered, "-o", &name]);
+    assert_eq!(status(&run), 0, "{}", stderr(&run));
+    let said = stderr(&run);
+    assert!(said.contains("storage, half ran and no other pass") && said.contains("04-half: -"), "{said}");
+    assert!(!half(&load(&out)) && load(&out).enables(Capability::Float16));
+    let run = coop(&["lower", "--passes", "storage", "--without", "storageBuffer16BitAccess", &lowered, "-o", &name]);
+    assert!(status(&run) == 0 && half(&load(&out)), "{}", stderr(&run));
     let arguments: Vec<&str> = ["lower", "--target", "scalar", "--dump-changed", "-qq", &spv].to_vec();
     let run = coop(&[&arguments[..], &DIMENSIONS].concat());
     assert_eq!(status(&run), 0, "{}", stderr(&run));
@@ -622,15 +692,24 @@ fn placements_are_those_of_who_runs() {
     assert_eq!(cells.len(), 64, "{drawn}");
     assert!(cells[9].starts_with("row 1, column 1: invocation ") && cells[9].matches("invocation").count() == 2);
     assert!(drawn.contains("invocation.index: the invocation") && drawn.contains(">f16 8x8 A</text>"));
-    // Lowered: the lanes of a subgroup hold each element once, whoever executes the code.
-    let arguments = ["run", "placement", "--matrix", "f32:16x16:Accumulator", "--lower", "scalar", "--json"];
-    let out = coop(&[&arguments[..], &on].concat());
-    let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
-    assert_eq!((&json["lengths"], &json["invocations"]), (&serde_json::json!([32, 32]), &serde_json::json!(8)));
-    let held = json["elements"].as_array().expect("rows").iter().flat_map(|line| line.as_array().expect("a row"));
-    assert!(
-        held.clone().count() == 256 && held.into_iter().all(|holders| holders.as_array().is_some_and(|h| h.len() == 1))
-    );
+    // Lowered: the lanes of a subgroup hold each element once, whoever executes the code. The four tiles of 8x8
+    // take turns.
+    for lower in [&["scalar"][..], &["khr", "--profile", "mesa-lavapipe"]] {
+        let arguments = ["run", "placement", "--matrix", "f32:16x16:Accumulator", "--json", "--lower"];
+        let out = coop(&[&arguments[..], lower, &on].concat());
+        assert_eq!(status(&out), 0, "{}", stderr(&out));
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        assert_eq!((&json["lengths"], &json["invocations"]), (&serde_json::json!([32, 32]), &serde_json::json!(8)));
+        let held = json["elements"].as_array().expect("rows").iter().flat_map(|line| line.as_array().expect("a row"));
+        let once = |holders: &serde_json::Value| holders.as_array().is_some_and(|h| h.len() == 1);
+        assert!(held.clone().count() == 256 && held.into_iter().all(once), "{json}");
+        if lower[0] == "khr" {
+            let index = |row: usize, column: usize| json["elements"][row][column][0][1].as_u64();
+            assert_eq!([index(0, 0), index(0, 8), index(8, 0), index(8, 8)], [0, 1, 2, 3].map(Some), "{json}");
+        }
+    }
+    let out = coop(&[&["run", "placement", "--matrix", "f32:16x16:C", "--lower", "khr"], &on[..]].concat());
+    assert!(status(&out) == 2 && stderr(&out).contains("say --profile NAME"), "{}", stderr(&out));
     // The types of a module.
     let spec = ["--spec", "0=8", "--spec", "1=16", "--spec", "2=8"];
     let out = coop(&[&["run", "placement", GEMM], &spec[..], &on].concat());

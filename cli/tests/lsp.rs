@@ -254,3 +254,33 @@ fn neovim_shows_findings() {
         assert!(lines.iter().any(|line| line.trim_end() == wanted), "{wanted}\n{shown}");
     }
 }
+
+/// An indented block of the page about editors, behind a line that ends so.
+fn block(page: &str, behind: &str) -> String {
+    let (_, rest) = page.split_once(behind).unwrap_or_else(|| panic!("no '{behind}'"));
+    let lines = rest.lines().skip_while(|line| !line.starts_with("    "));
+    let lines = lines.take_while(|line| line.is_empty() || line.starts_with("    "));
+    lines.map(|line| format!("{}\n", line.trim_start_matches("    "))).collect()
+}
+
+/// The configurations of Helix and VS Code start the server, for languages that are declared.
+#[test]
+fn configurations_of_editors_read() {
+    let page = std::fs::read_to_string(testdata("../docs/editors.md")).expect("the page");
+    let helix: toml::Table = block(&page, "stay:\n").parse().expect("TOML");
+    let server = &helix["language-server"]["coopcheck"];
+    assert_eq!((server["command"].as_str(), server["args"][0].as_str()), (Some("coopcheck"), Some("lsp")));
+    assert_eq!(helix["language"][0]["language-servers"][0].as_str(), Some("coopcheck"));
+    let package: Value = serde_json::from_str(&block(&page, "`package.json`:\n")).expect("JSON");
+    let script = block(&page, "`extension.js`:\n");
+    assert!(package["main"] == "./extension.js" && script.contains("command: \"coopcheck\", args: [\"lsp\"]"));
+    let client = package["dependencies"].as_object().expect("one").keys().next().expect("a package");
+    assert!(script.contains(&format!("require(\"{client}/node\")")), "{client}");
+    for event in package["activationEvents"].as_array().expect("languages") {
+        let language = event.as_str().and_then(|event| event.strip_prefix("onLanguage:")).expect("a language");
+        let declared = package["contributes"]["languages"].as_array().expect("some");
+        // VS Code itself has HLSL.
+        assert!(language == "hlsl" || declared.iter().any(|row| row["id"] == language), "{language} is not declared");
+        assert!(script.contains(&format!("\"{language}\"")), "{language} is not started for");
+    }
+}

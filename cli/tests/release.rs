@@ -201,3 +201,40 @@ fn the_image_has_the_tools_as_they_are_released() {
     assert!(file.contains("for tool in coopcheck cooplower cooprun; do ln -s coop "));
     assert!(file.contains("--locked --profile dist") && read("Cargo.toml").contains("[profile.dist]"));
 }
+
+/// No image is built here: each instruction is one of Docker's, later stages copy from earlier ones, shells take what is run, and what cargo
+/// builds there is in the folder that is sent.
+#[test]
+fn the_image_can_be_built() {
+    let file = read("Dockerfile").replace("\\\n", " ");
+    let mut stages: Vec<&str> = Vec::new();
+    let mut copied = Vec::new();
+    for line in file.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (instruction, rest) = line.split_once(' ').expect("an instruction has arguments");
+        match instruction {
+            "FROM" => stages.push(rest.split_once(" AS ").map_or("", |(_, name)| name)),
+            "COPY" => {
+                let from = rest.strip_prefix("--from=").and_then(|rest| rest.split(' ').next());
+                assert!(
+                    from.is_none_or(|name| stages.split_last().is_some_and(|(_, before)| before.contains(&name))),
+                    "{line}"
+                );
+                copied.extend(rest.split(' ').rev().nth(1).filter(|_| from.is_some()));
+            }
+            "RUN" => {
+                let checked = Command::new("sh").args(["-n", "-c", rest]).output().expect("a shell");
+                assert!(checked.status.success(), "{line}: {}", text(&checked));
+            }
+            "WORKDIR" => assert!(rest.starts_with('/'), "{line}"),
+            "CMD" => assert_eq!(serde_json::from_str::<Vec<String>>(rest).expect("a list"), ["coopcheck"]),
+            other => panic!("{other} is not expected in the Dockerfile"),
+        }
+    }
+    assert_eq!((stages.as_slice(), copied.as_slice()), (&["build", ""][..], &["/source/target/dist/coop"][..]));
+    let left_out = read(".dockerignore");
+    let tracked = run(&root(), "git", &["ls-files"]);
+    for name in String::from_utf8_lossy(&tracked.stdout).lines() {
+        let top = name.split('/').next().unwrap_or_default();
+        assert!(left_out.lines().all(|line| line != top && line != name), "{name} is not sent, by .dockerignore");
+    }
+}

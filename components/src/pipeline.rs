@@ -43,7 +43,7 @@ pub static PASSES: &[Pass] = &[
         summary: "compute with 32-bit integers instead of 8- and 16-bit ones, and wrap",
         run: integer::run,
     },
-    Pass { name: "capabilities", summary: "remove the capabilities that nothing needs any more", run: capabilities },
+    Pass { name: "lacking", summary: "remove the capabilities whose features the device lacks", run: capabilities },
 ];
 
 /// Options of a lowering.
@@ -69,29 +69,27 @@ impl Options {
 
 /// Lowers a module. One that needs nothing that the device lacks comes back as it is.
 pub fn lower(module: &Module, options: &Options) -> Result<Lowered, Error> {
-    lower_with(module, options, &mut |_, _| {})
+    if needs_any(module, options.lacks) {
+        return run(module, PASSES, options);
+    }
+    Ok(Lowered { module: module.clone(), report: Report::default() })
 }
 
-/// As [`lower`]; `after` sees the module after each pass, with the pass's name.
-pub fn lower_with(
+/// Runs some passes, whatever they usually come after.
+pub fn run<'p>(
     module: &Module,
+    passes: impl IntoIterator<Item = &'p Pass>,
     options: &Options,
-    after: &mut dyn FnMut(&'static str, &Module),
 ) -> Result<Lowered, Error> {
-    let lacks = options.lacks;
     let mut report = Report::default();
-    if !needs_any(module, lacks) {
-        return Ok(Lowered { module: module.clone(), report });
-    }
     well_formed(module)?;
     report.changed = true;
     let mut lowered = module.clone();
     lowered.set_most(module.arena_len().saturating_add(options.most_instructions));
-    let mut cx = Cx { lacks, report: &mut report };
-    for pass in PASSES {
+    let mut cx = Cx { lacks: options.lacks, report: &mut report };
+    for pass in passes {
         let done = (pass.run)(&mut lowered, &mut cx).and_then(|()| within_limits(&lowered, options));
         done.map_err(|refusal| placed(refusal, module, &lowered))?;
-        after(pass.name, &lowered);
         coop_ir::verify::verify(&lowered).map_err(|problems| {
             let first = problems.first().map_or_else(String::new, |p| p.to_string());
             Error::Bug { pass: pass.name, message: format!("{} problems, the first: {first}", problems.len()) }

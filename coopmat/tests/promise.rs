@@ -117,19 +117,37 @@ fn product(row: &MatrixProperties, [m, n, k]: [u32; 3], invocations: u32, shared
     text
 }
 
+/// The pipeline that an engine makes: with a required subgroup size and lanes of subgroups, or with no word of either.
+fn pipeline(required: Option<u32>) -> PipelineOptions {
+    let mut options = PipelineOptions::default();
+    options.lanes = if required.is_some() { Lanes::Subgroup } else { Lanes::Auto };
+    options.required_subgroup_size = required;
+    options
+}
+
 /// Asks for one product; what comes out that is not wanted.
 fn ask(device: &Device, row: &MatrixProperties, sizes: [u32; 3], invocations: u32, shared: u32) -> Option<String> {
+    let size = device.profile().limits.subgroup_size;
+    ask_as(device, row, sizes, [invocations, shared], &pipeline(Some(size)))
+}
+
+/// Asks for one product of a pipeline.
+fn ask_as(
+    device: &Device,
+    row: &MatrixProperties,
+    sizes: [u32; 3],
+    [invocations, shared]: [u32; 2],
+    options: &PipelineOptions,
+) -> Option<String> {
     let text = product(row, sizes, invocations, shared);
     let module = coop_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let module = Prepared::read(&coop_ir::binary::write_words(&module)).expect("what was written reads");
-    let mut options = PipelineOptions::default();
-    options.lanes = Lanes::Subgroup;
-    options.required_subgroup_size = Some(device.profile().limits.subgroup_size);
-    match module.for_pipeline(device, &options) {
+    match module.for_pipeline(device, options) {
         Outcome::Native | Outcome::Lowered(_) => None,
         Outcome::Refused(why) => {
             let MatrixProperties { a, b, c, scope, .. } = row;
-            Some(format!("{a} {b} {c} {sizes:?} {scope} {invocations} invocations, {shared} bytes: {why}"))
+            let size = options.required_subgroup_size;
+            Some(format!("{a} {b} {c} {sizes:?} {scope} {invocations} invocations of {size:?}, {shared} bytes: {why}"))
         }
     }
 }
@@ -175,6 +193,38 @@ fn promises_are_kept() {
             for sizes in all {
                 asked += 1;
                 wrong.extend(ask(&device, g, sizes, invocations, own).map(|w| format!("{name}: {w}")));
+            }
+        }
+    }
+    eprintln!("{asked} asked, {} wrong", wrong.len());
+    wrong.truncate(20);
+    assert!(wrong.is_empty() && asked > 300, "{asked} asked\n{}", wrong.join("\n"));
+}
+
+/// The smallest of each, of pipelines that require each other size that the device has, or none.
+#[test]
+fn promises_are_kept_for_each_subgroup_size() {
+    let (mut wrong, mut asked) = (Vec::new(), 0);
+    for name in Device::builtin_names().filter(|name| !name.contains("opencl")) {
+        let device = Device::builtin(name).expect("built in");
+        let (promise, limits) = (device.promised(), &device.profile().limits);
+        let shared = limits.max_compute_shared_memory_size - promise.reserved_shared_memory;
+        let others = device.profile().required_subgroup_sizes().into_iter().filter(|n| *n != limits.subgroup_size);
+        for required in others.map(Some).chain([None]) {
+            let options = pipeline(required);
+            let mut check = |row: &MatrixProperties, invocations: u32| {
+                asked += 1;
+                let found = ask_as(&device, row, [row.m, row.n, row.k], [invocations, shared], &options);
+                wrong.extend(found.map(|w| format!("{name}: {w}")));
+            };
+            let subgroup = required.unwrap_or(limits.subgroup_size).max(32);
+            promise.khr.iter().for_each(|row| check(row, subgroup));
+            for row in &promise.flexible {
+                match row.granularity.scope {
+                    Scope::Workgroup if row.workgroup_invocations < promise.max_workgroup_size => {}
+                    Scope::Workgroup => check(&row.granularity, row.workgroup_invocations),
+                    _ => check(&row.granularity, subgroup),
+                }
             }
         }
     }

@@ -117,7 +117,7 @@ impl Fill {
                 }
             }
             Fill::With(With::Parts(parts)) if parts.iter().any(|part| part.local.is_some()) => {
-                fail("parts of a buffer are in no workgroup memory".into())
+                fail("local is for arguments of kernels; a part of a buffer has values, address or bytes".into())
             }
             Fill::With(With::Parts(parts)) => {
                 lay_out(parts, &format!("buffer {name}"), buffer.size(), known, &|_| 0).map(|_| ())
@@ -126,13 +126,13 @@ impl Fill {
                 fail(format!("blocks need elements of u8, not {element}"))
             }
             Fill::With(With::SmallInts(low, high)) if low > high => fail(format!("small-ints: {low} is above {high}")),
-            Fill::With(With::HalfIntegers(low, high)) if !half_bounds(*low, *high) => {
-                fail(format!("half-integers: {low} to {high} is not a range of halves"))
-            }
+            Fill::With(With::HalfIntegers(low, high)) if !half_bounds(*low, *high) => fail(format!(
+                "half-integers: {low} to {high} is not a range of halves: both are multiples of 0.5, the first is not above the second"
+            )),
             Fill::With(With::Uniform(low, high)) if !(low <= high && (high - low).is_finite()) => {
                 fail(format!("uniform: {low} to {high} is not a range"))
             }
-            Fill::With(With::Causal(0, _)) => fail("causal: rows have no elements".into()),
+            Fill::With(With::Causal(0, _)) => fail("causal: 0 is not the number of elements in a row".into()),
             Fill::With(With::Constant(number)) => number.value().map(|_| ()),
             Fill::With(With::Values(numbers)) => numbers.iter().try_for_each(|number| number.value().map(|_| ())),
             Fill::With(With::Ramp(first, step)) => first.value().and(step.value()).map(|_| ()),
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!((0..24).filter(|at| addresses[*at]).collect::<Vec<_>>(), (8..16).collect::<Vec<_>>());
         for (from, to, why) in [
             ("count = 24", "count = 20", "buffer A: 22 bytes are more than there is room for, 20"),
-            ("values = [7]", "local = 4", "no workgroup memory"),
+            ("values = [7]", "local = 4", "local is for arguments of kernels"),
             ("address = \"A\"", "address = \"B\"", "buffer A: no buffer is called 'B'"),
         ] {
             let error = Case::parse(&text.replace(from, to), Path::new("")).unwrap_err().to_string();

@@ -170,8 +170,12 @@ fn sample(expect: &Expect, case: &Case, contents: &[Vec<u8>]) -> Result<Sample, 
             let rows = some(attention.batches * attention.heads * attention.n, &mut random);
             attention.rows(case, &|index| Ok(contents[index].clone()), &rows)?
         }
-        Expect::Convolution(_) | Expect::Map(_) | Expect::Values(_) => {
-            return Err(Error::case("expect: only gemm and attention can be sampled"));
+        Expect::Convolution(convolution) => {
+            let [planes, positions] = convolution.extents().map(|count| some(count, &mut random));
+            convolution.sample(case, contents, &planes, &positions)?
+        }
+        Expect::Map(_) | Expect::Values(_) => {
+            return Err(Error::case("expect: only gemm, attention and convolution can be sampled"));
         }
     };
     let mut sample = Sample { buffer, elements: Vec::new(), wanted: Vec::new() };

@@ -258,10 +258,12 @@ fn lower(
     let settings = &device.instance.settings;
     let (words, most) = (source.kept.words.len(), settings.max_words);
     if words > most {
-        return Err(format!("the module has {words} words, max_words is {most}"));
+        return Err(format!("the module has {words} words, and the setting max_words is {most}"));
     }
     if ABANDONED.load(Ordering::Relaxed) >= MOST_ABANDONED {
-        return Err("too many lowerings did not end in time".to_owned());
+        return Err(format!(
+            "{MOST_ABANDONED} lowerings that took longer than time_limit_ms run still; more are begun when one has ended"
+        ));
     }
     let (kept, target) = (Arc::clone(&source.kept), active.target.clone());
     let (send, receive) = mpsc::channel();
@@ -283,11 +285,11 @@ fn lower(
             let _ = thread.join();
             outcome
         }
-        Err(mpsc::RecvTimeoutError::Disconnected) => Err("the lowering ended without an answer".to_owned()),
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err("the lowering ended without an answer, which is a bug of the layer: please report the module (dump_dir keeps it)".to_owned()),
         Err(mpsc::RecvTimeoutError::Timeout) => {
             ABANDONED.fetch_add(1, Ordering::Relaxed);
             let limit = settings.time_limit.as_millis();
-            Err(format!("lowering took more than {limit} ms (time_limit_ms)"))
+            Err(format!("lowering took more than {limit} ms, which is the setting time_limit_ms"))
         }
     }
 }

@@ -291,6 +291,45 @@ layer_test!(
     }
 );
 
+// The validation layer is below, and objects to robustness where the device has not enabled it: so it tells that the driver gets it.
+layer_test!(
+    Lavapipe,
+    [
+        ("VK_INSTANCE_LAYERS", "VK_LAYER_COOPMAT_fallback:VK_LAYER_KHRONOS_validation"),
+        ("COOPMAT_ALWAYS_LOWER", "1"),
+        ("COOPMAT_TARGET", "scalar"),
+    ],
+    fn lowered_pipelines_keep_their_robustness() {
+        let app = Application::new();
+        let device = app.device(true);
+        let layout = Layout::new(&device);
+        let module = module(&device, &gemm()).unwrap();
+        let sizes = Sizes::new([8, 8, 8, 8]);
+        let info = sizes.info();
+        let robust = vk::PipelineRobustnessCreateInfoEXT::default()
+            .storage_buffers(vk::PipelineRobustnessBufferBehaviorEXT::ROBUST_BUFFER_ACCESS_2);
+        let chain: *const c_void = (&raw const robust).cast();
+        let none = std::ptr::null();
+        for (of_stage, of_pipeline, objections) in [(none, none, 0), (chain, none, 1), (none, chain, 1)] {
+            MESSAGES.lock().unwrap().clear();
+            let mut stage = stage(module, &info);
+            stage.p_next = of_stage;
+            let mut create = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout.layout);
+            create.p_next = of_pipeline;
+            let made = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) };
+            unsafe { device.destroy_pipeline(made.unwrap()[0], None) };
+            let messages = std::mem::take(&mut *MESSAGES.lock().unwrap());
+            let found = messages.iter().filter(|m| m.contains("pipelineRobustness")).count();
+            assert_eq!((messages.len(), found), (objections, objections), "{messages:#?}");
+        }
+        unsafe {
+            device.destroy_shader_module(module, None);
+            layout.destroy(&device);
+            device.destroy_device(None);
+        }
+    }
+);
+
 layer_test!(
     Debian12,
     [],

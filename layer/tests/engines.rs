@@ -56,6 +56,39 @@ fn run(program: &str, driver: Driver, name: &str, case: &str, settings: &str) {
     assert!(log.contains(": lowered to "), "ggml used no matrices: {log}");
 }
 
+/// Behind these products lavapipe ended in an attention: it uses buffers that ggml's backend replaces (docs/drivers.md), so each case has
+/// another backend.
+#[test]
+#[ignore = "scripts/test.sh long runs it: lavapipe compiles for minutes"]
+fn cases_of_ggml_with_subgroup_matrices_share_a_process() {
+    let (Some(libraries), Some(wrapper)) = (engine("ggml"), Driver::Debian12.wrapper_or_skip("share")) else { return };
+    let cases = [
+        r#"{"op": "MUL_MAT_ID", "quick": true, "type": "f16", "m": 64, "n": 32, "k": 256, "experts": 4, "used": 2}"#,
+        r#"{"op": "MUL_MAT", "quick": true, "type": "f16", "m": 129, "n": 9, "k": 33}"#,
+        r#"{"op": "MUL_MAT", "quick": true, "type": "f16", "m": 64, "n": 45, "k": 128, "view": 64}"#,
+        r#"{"op": "MUL_MAT", "quick": true, "type": "f16", "m": 64, "n": 45, "k": 128, "permute": true, "batch": [3, 1]}"#,
+        r#"{"op": "FLASH_ATTN_EXT", "quick": true, "type": "f16", "hsk": 64, "heads": 4, "kv": 128, "nb": 35}"#,
+    ];
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("share.jsonl");
+    std::fs::write(&file, cases.join("\n")).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let input = std::fs::File::open(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let python = python.unwrap_or_else(|error| panic!("python3: {error}")).stdout;
+    let output = Command::new(wrapper)
+        .env("COOP_LAYER_PATH", support::manifest())
+        .envs([("VK_INSTANCE_LAYERS", "VK_LAYER_COOPMAT_fallback"), ("COOPMAT_EXTENSIONS", "khr")])
+        .arg(String::from_utf8_lossy(&python).trim())
+        .arg(repository().join(OPERATIONS))
+        .arg("worker")
+        .arg(libraries)
+        .stdin(input)
+        .output()
+        .unwrap_or_else(|error| panic!("python3: {error}"));
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {said}\n{errors}", output.status);
+    assert_eq!(said.matches(r#""verdict": "right""#).count(), cases.len(), "{said}\n{errors}");
+}
+
 #[test]
 fn ggml_multiplies_on_a_device_without_matrices() {
     run(OPERATIONS, Driver::Debian12, "debian12", "MUL_MAT f16 m=64 n=32 k=256", "");

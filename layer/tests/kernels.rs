@@ -3,7 +3,8 @@
 mod support;
 
 use coop_exec::testing::{Kernel, kernels, run};
-use coop_exec::{Error, Vulkan};
+use coop_exec::{Case, Error, Executor, RunOptions, Vulkan};
+use std::path::Path;
 
 /// The outcomes of the kernels.
 #[derive(Default)]
@@ -112,5 +113,71 @@ layer_test!(
         let others = |line: &&String| !line.starts_with("gemm_i8_sat.spv");
         assert!(!tally.wrong.iter().any(|line| others(&line)), "{:#?}", tally.wrong);
         assert!(tally.right.len() >= 25, "{:#?}", tally.right);
+    }
+);
+
+/// Loads 8 x 8 elements of f32 and stores them elsewhere.
+const COPY: &str = "; Version: 1.6
+OpCapability Shader
+OpCapability VulkanMemoryModel
+OpCapability CooperativeMatrixKHR
+OpExtension \"SPV_KHR_cooperative_matrix\"
+OpMemoryModel Logical Vulkan
+OpEntryPoint GLCompute %main \"main\" %from %to
+OpExecutionMode %main LocalSize 8 1 1
+OpDecorate %array ArrayStride 4
+OpDecorate %block Block
+OpMemberDecorate %block 0 Offset 0
+OpDecorate %from DescriptorSet 0
+OpDecorate %from Binding 0
+OpDecorate %to DescriptorSet 0
+OpDecorate %to Binding 1
+%void = OpTypeVoid
+%fn = OpTypeFunction %void
+%u32 = OpTypeInt 32 0
+%f32 = OpTypeFloat 32
+%n0 = OpConstant %u32 0
+%n2 = OpConstant %u32 2
+%n3 = OpConstant %u32 3
+%n8 = OpConstant %u32 8
+%array = OpTypeRuntimeArray %f32
+%block = OpTypeStruct %array
+%to_block = OpTypePointer StorageBuffer %block
+%to_f32 = OpTypePointer StorageBuffer %f32
+%from = OpVariable %to_block StorageBuffer
+%to = OpVariable %to_block StorageBuffer
+%matrix = OpTypeCooperativeMatrixKHR %f32 %n3 %n8 %n8 %n2
+%main = OpFunction %void None %fn
+%entry = OpLabel
+%a = OpAccessChain %to_f32 %from %n0 %n0
+%d = OpAccessChain %to_f32 %to %n0 %n0
+%loaded = OpCooperativeMatrixLoadKHR %matrix %a %n0 %n8
+OpCooperativeMatrixStoreKHR %d %loaded %n0 %n8
+OpReturn
+OpFunctionEnd
+";
+
+// The device enables robust buffer access: what is behind the end of a buffer reads as zero, and is not written.
+layer_test!(
+    Debian12,
+    [],
+    fn robust_devices_keep_lowered_code_inside_of_buffers() {
+        let vulkan = Vulkan::open(true).unwrap_or_else(|error| panic!("{error}"));
+        let device = vulkan.device(None).unwrap_or_else(|error| panic!("{error}"));
+        let words = coop_ir::binary::write_words(&coop_ir::text::parse(COPY).unwrap());
+        for (from, to) in [(64, 64), (37, 64), (64, 21), (5, 3)] {
+            let case = format!(
+                "workgroups = [1, 1, 1]\n[[buffer]]\nname = 'A'\nbinding = 0\ntype = 'f32'\ncount = {from}\nfill = 'position'\n\
+                 [[buffer]]\nname = 'D'\nbinding = 1\ntype = 'f32'\ncount = {to}\nfill = {{ constant = 77 }}\n"
+            );
+            let case = Case::parse(&case, Path::new("")).unwrap_or_else(|error| panic!("{error}"));
+            let options = RunOptions { robust: true, ..RunOptions::default() };
+            let outcome = device.run(&words, &case, &options).unwrap_or_else(|error| panic!("{error}"));
+            let source = case.contents(0, &|_| 0).expect("a fill");
+            let wanted = |at: usize| source.get(at * 4..at * 4 + 4).unwrap_or(&[0; 4]).to_vec();
+            let sink = outcome.buffer("D").expect("the sink");
+            let wrong = sink.chunks(4).enumerate().find(|(at, element)| *element != wanted(*at).as_slice());
+            assert_eq!((wrong, outcome.messages.len()), (None, 0), "{from} to {to}: {:?}", outcome.messages);
+        }
     }
 );

@@ -3,10 +3,18 @@
 //! Only additions of the lowering are checked: scalar code would need the rest too.
 
 use crate::{Options, Refusal, Target};
-use coop_device::{Requirement, spirv_extension};
+use coop_device::{Profile, Requirement, spirv_extension};
 use coop_ir::hash::FxHashSet;
 use coop_ir::spv::Capability;
 use coop_ir::{InstRef, Module, Op};
+
+/// The drivers of NVIDIA's GPUs.
+const NVIDIA: [&str; 2] = ["NVIDIA", "NVK"];
+
+/// Returns true if the device is one of NVIDIA's, with either driver.
+pub(crate) fn is_nvidia(profile: Option<&Profile>) -> bool {
+    profile.is_some_and(|p| NVIDIA.contains(&p.driver.as_str()))
+}
 
 /// Refuses an output with matrices that needs a capability or extension that neither the input declares nor the device
 /// supports.

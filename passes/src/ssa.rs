@@ -10,7 +10,7 @@ use coop_ir::effects::{ExtSet, ExtSets};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::Type;
-use coop_ir::uses::{for_each_use, is_note};
+use coop_ir::uses::{Users, for_each_use, is_note};
 use coop_ir::{Id, IdSet, Inst, InstRef, Module, Op, Operand};
 use smallvec::SmallVec;
 
@@ -336,6 +336,18 @@ fn remove_accesses(m: &mut Module, f: usize, variables: &[Id]) {
     let gone_results: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).collect();
     remove_insts(m, f, &gone.into_iter().collect());
     remove_annotations(m, &gone_results);
+}
+
+/// Removes those of these values that nothing uses but names and the like.
+pub(crate) fn remove_unused(m: &mut Module, values: &FxHashSet<Id>) {
+    let users = Users::new(m);
+    let gone: FxHashSet<Id> = values.iter().copied().filter(|id| users.beyond_notes(m, *id).next().is_none()).collect();
+    let insts: FxHashSet<InstRef> = gone.iter().filter_map(|id| m.def(*id)).collect();
+    for f in 0..m.functions.len() {
+        let here: FxHashSet<InstRef> = m.functions[f].insts().filter(|r| insts.contains(r)).collect();
+        remove_insts(m, f, &here);
+    }
+    remove_annotations(m, &gone);
 }
 
 /// Removes instructions from the blocks of a function.

@@ -272,6 +272,7 @@ impl<'a> Cx<'a> {
     }
 
     /// Returns the graphs of functions that exist already.
+    #[cfg(feature = "uniformity")]
     pub(crate) fn cfgs(&self) -> &'a Cfgs {
         self.cfgs
     }

@@ -61,6 +61,7 @@ pub fn check_with(module: &Module, cfgs: &Cfgs, options: &Options) -> Report {
     if matrices {
         rules::check(&cx, &mut out);
     }
+    #[cfg(feature = "uniformity")]
     rules::uniformity::check(&cx, options, &mut out);
     if let Some(device) = &options.device {
         rules::device::check(&cx, device, &mut out);

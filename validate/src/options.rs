@@ -52,11 +52,13 @@ impl Options {
     }
 
     /// Returns true if the user has turned a rule off.
+    #[cfg(feature = "uniformity")]
     pub(crate) fn is_off(&self, rule: &Rule) -> bool {
         self.levels.get(rule.id) == Some(&Level::Allow)
     }
 
     /// Returns the number of invocations of a subgroup, if it is known.
+    #[cfg(feature = "uniformity")]
     pub(crate) fn subgroups(&self) -> Option<u32> {
         let device = self.device.as_ref();
         let of_device = || device.map(|d| d.subgroup_size.unwrap_or(d.profile.limits.subgroup_size));

@@ -137,7 +137,9 @@ fn graph(loaded: &Loaded, choice: &Choice<'_>) -> Result<Graph, FileError> {
     let options = Options { subgroup_size: choice.subgroup_size, facts: true, ..Options::default() };
     let analysis = analyzer.analyze(entry, options).map_err(|refusal| {
         fail(match refusal {
-            Refusal::Recursion(_) => format!("--graph: functions of '{}' call themselves", entry.name),
+            Refusal::Recursion(_) => {
+                format!("--graph: functions of '{}' call themselves, and the analysis follows no recursion", entry.name)
+            }
             Refusal::NoFunction => format!("--graph: the function of '{}' is not there", entry.name),
         })
     })?;

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use coop_device::ComponentType;
+use coop_device::{ComponentType, Profile};
 use coop_exec::number::{decode_all, exact_integers, size_of};
 use coop_exec::{Case, RunOptions};
 use coop_ir::constant::Constants;
@@ -21,7 +21,7 @@ use serde_json::json;
 use super::on::{OnArgs, Runner};
 use super::placement_drawing::drawing;
 use super::{Failure, print};
-use crate::args::{OutputStyle, SpecArgs, whole};
+use crate::args::{OutputStyle, ProfileArgs, SpecArgs, whole};
 use crate::{Status, io};
 
 /// The largest number of elements of a matrix.
@@ -42,6 +42,9 @@ pub(super) struct PlacementArgs {
     /// are held once, as accumulators are
     #[arg(long, value_enum, value_name = "TARGET")]
     lower: Option<LowerName>,
+    /// The profile to lower for, if not that of the device: a built-in name, or a file
+    #[arg(long, value_name = "NAME|FILE.json", requires = "lower")]
+    profile: Option<String>,
     /// The invocations of a workgroup, for matrices of that scope
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = whole::<u32>(1, 1024))]
     invocations: u32,
@@ -60,6 +63,8 @@ pub(super) struct PlacementArgs {
 enum LowerName {
     /// Code without matrices
     Scalar,
+    /// Tiles of the matrices that the profile lists, which take turns among the elements of an invocation
+    Khr,
 }
 
 /// A matrix type.
@@ -272,12 +277,18 @@ impl PlacementArgs {
         let opened = self.on.open()?;
         let empty = Case::parse("workgroups = [1, 1, 1]\n", std::path::Path::new(""))?;
         let runners = self.on.runners(&opened, &self.on.interp.apply(empty.clone()), style)?;
-        let device = OnArgs::profile(&runners).map(|profile| profile.limits.subgroup_size);
+        let named = ProfileArgs { profile: self.profile.clone(), ..ProfileArgs::default() }.named()?;
+        let profile = named.as_ref().or(OnArgs::profile(&runners));
+        if self.lower == Some(LowerName::Khr) && profile.is_none() {
+            let why = "--lower khr: the interpreter lists no matrices to make tiles of; say --profile NAME";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+        let device = profile.map(|profile| profile.limits.subgroup_size);
         let (subgroup, _) = self.on.interp.subgroup_size(&empty, device);
         let mut all = Vec::new();
         for matrix in &matrices {
             for runner in &runners {
-                all.push(self.placed(matrix, runner, subgroup)?);
+                all.push(self.placed(matrix, runner, subgroup, profile)?);
             }
         }
         if let Some(path) = &self.svg {
@@ -320,11 +331,21 @@ impl PlacementArgs {
     }
 
     /// Asks a device or the interpreter about a matrix.
-    fn placed(&self, matrix: &Matrix, runner: &Runner<'_>, subgroup: u32) -> Result<Placed, Failure> {
+    fn placed(
+        &self,
+        matrix: &Matrix,
+        runner: &Runner<'_>,
+        subgroup: u32,
+        profile: Option<&Profile>,
+    ) -> Result<Placed, Failure> {
         let invocations = if matrix.workgroup { self.invocations } else { subgroup };
         let mut module = asking(matrix, invocations)?;
-        if self.lower.is_some() {
-            let options = Options { subgroup_size: Some(subgroup), ..Options::new(Target::Scalar) };
+        if let Some(name) = self.lower {
+            let (target, profile) = match name {
+                LowerName::Scalar => (Target::Scalar, None),
+                LowerName::Khr => (Target::Khr, profile),
+            };
+            let options = Options { subgroup_size: Some(subgroup), profile, ..Options::new(target) };
             module = coop_passes::lower(&module, &options).map_err(Failure::Lower)?.module;
         }
         let case = case(matrix, invocations, subgroup)?;

@@ -100,31 +100,61 @@ impl Convolution {
 
     /// Writes the result into the bytes of the output's buffer.
     pub(super) fn apply(&self, case: &Case, bytes: &mut [u8]) -> Result<(), Error> {
-        let read = |name| -> Result<Vec<f64>, Error> {
-            let (index, kind): (usize, ComponentType) = locate(case, name)?;
-            let bytes = case.contents(index, &|_| 0)?;
-            Ok(number::decode_all(kind, &bytes).into_iter().map(Value::to_f64).collect())
-        };
-        let (kernel, input) = (read(&self.kernel)?, read(&self.input)?);
         let (_, kind) = locate(case, &self.output)?;
-        let [out, into] = self.channels;
-        for (image, channel) in (0..self.count).flat_map(|image| (0..out).map(move |channel| (image, channel))) {
-            for at in places(self.to) {
-                let mut sum = 0.0;
-                for inside in places(self.size) {
-                    let Some(source) = self.source(at, inside) else { continue };
-                    for from in 0..into {
-                        let pair = if self.transposed { from * out + channel } else { channel * into + from };
-                        let weight = kernel[(pair * product(self.size) + index(self.size, inside)) as usize];
-                        let place = (image * into + from) * product(self.from) + index(self.from, source);
-                        sum += weight * input[place as usize];
-                    }
-                }
-                let element = (image * out + channel) * product(self.to) + index(self.to, at);
-                put(&self.output, kind, Value::Float(sum), element, bytes)?;
-            }
+        let [kernel, input] = self.factors(case, &|index| case.contents(index, &|_| 0))?;
+        let [planes, positions] = self.extents();
+        for element in 0..planes * positions {
+            put(&self.output, kind, Value::Float(self.sum(&kernel, &input, element)), element, bytes)?;
         }
         Ok(())
+    }
+
+    /// The numbers of planes of the output, one for each channel of each image, and of elements of a plane.
+    pub(crate) fn extents(&self) -> [u64; 2] {
+        [self.count * self.channels[0], product(self.to)]
+    }
+
+    /// Returns elements of some planes of the output, each with its position in the buffer.
+    pub(crate) fn sample(
+        &self,
+        case: &Case,
+        contents: &[Vec<u8>],
+        planes: &[u64],
+        positions: &[u64],
+    ) -> Result<Vec<(u64, Value)>, Error> {
+        let [kernel, input] = self.factors(case, &|index| Ok(contents[index].clone()))?;
+        let [_, length] = self.extents();
+        let elements = planes.iter().flat_map(|plane| positions.iter().map(move |position| plane * length + position));
+        Ok(elements.map(|element| (element, Value::Float(self.sum(&kernel, &input, element)))).collect())
+    }
+
+    /// The elements of the kernel and of the input.
+    fn factors(&self, case: &Case, bytes: &dyn Fn(usize) -> Result<Vec<u8>, Error>) -> Result<[Vec<f64>; 2], Error> {
+        let read = |name| -> Result<Vec<f64>, Error> {
+            let (index, kind): (usize, ComponentType) = locate(case, name)?;
+            Ok(number::decode_all(kind, &bytes(index)?).into_iter().map(Value::to_f64).collect())
+        };
+        Ok([read(&self.kernel)?, read(&self.input)?])
+    }
+
+    /// Returns one element of the output.
+    fn sum(&self, kernel: &[f64], input: &[f64], element: u64) -> f64 {
+        let [out, into] = self.channels;
+        let (plane, position) = (element / product(self.to), element % product(self.to));
+        let (image, channel) = (plane / out, plane % out);
+        let [w, h, _] = self.to;
+        let at = [position % w, position / w % h, position / (w * h)];
+        let mut sum = 0.0;
+        for inside in places(self.size) {
+            let Some(source) = self.source(at, inside) else { continue };
+            for from in 0..into {
+                let pair = if self.transposed { from * out + channel } else { channel * into + from };
+                let weight = kernel[(pair * product(self.size) + index(self.size, inside)) as usize];
+                let place = (image * into + from) * product(self.from) + index(self.from, source);
+                sum += weight * input[place as usize];
+            }
+        }
+        sum
     }
 }
 

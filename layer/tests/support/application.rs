@@ -46,7 +46,7 @@ impl Application {
         let functions = ash::ext::debug_utils::Instance::new(&entry, &instance);
         let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
             .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)
-            .message_type(vk::DebugUtilsMessageTypeFlagsEXT::GENERAL)
+            .message_type(vk::DebugUtilsMessageTypeFlagsEXT::GENERAL | vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
             .pfn_user_callback(Some(collect));
         let messenger = unsafe { functions.create_debug_utils_messenger(&info, None) }.unwrap();
         let physical = unsafe { instance.enumerate_physical_devices() }.unwrap()[0];

@@ -26,6 +26,7 @@
 //!    [`Arena::room`] tells beforehand, so that cheaper plans (slices) can be chosen.
 
 use crate::builtins::add_to_interfaces;
+use crate::device::is_nvidia;
 use crate::kernel::is_kernel;
 use crate::matrix::barrier;
 use crate::matrix::bits::{gather, part, split_value};
@@ -43,6 +44,10 @@ pub(crate) const QUAD: u32 = 16;
 
 /// Bytes that every Vulkan device has at least; what is assumed where no device is named.
 const PORTABLE: u32 = 16384;
+
+/// Shared memory with which two workgroups run on a multiprocessor of an H200 at a time. 24,576 bytes still do, half of 48 KB,
+/// and 25,600 do not (docs/performance.md).
+pub(crate) const TWO_WORKGROUPS: u32 = 49_152 / 2 - 1024;
 
 /// The invocations that share a region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -137,6 +142,8 @@ pub(crate) struct Arena {
     limit: u32,
     /// True if that is less than the device has.
     lean: bool,
+    /// True if two workgroups run on a multiprocessor where each takes no more than [`TWO_WORKGROUPS`].
+    runs_two: bool,
     device: Option<String>,
     /// True if the module has the Vulkan memory model.
     model: bool,
@@ -160,6 +167,7 @@ impl Arena {
             blocks: own.blocks,
             limit: profile.map_or(PORTABLE, |p| p.limits.max_compute_shared_memory_size),
             lean: false,
+            runs_two: is_nvidia(profile),
             device: profile.map(|p| p.name.clone()),
             kernel: is_kernel(m),
             model: m.has_capability(Capability::VulkanMemoryModel),
@@ -171,13 +179,12 @@ impl Arena {
 
     /// The bytes that can still be taken from a zone: of each part, where it is that of subgroups.
     pub(crate) fn room(&self, zone: Zone) -> u32 {
-        let usage = self.usage(zone);
-        self.room_beside(zone, usage.now + usage.resident)
+        self.room_within(self.limit, zone)
     }
 
     /// The bytes that resident regions can still have of a zone.
     pub(crate) fn room_for_residents(&self, zone: Zone) -> u32 {
-        self.room_beside(zone, self.usage(zone).quads())
+        self.room_beside(self.limit, zone, self.usage(zone).quads())
     }
 
     /// Takes no more than this many bytes, though the device has more, and of these at most half for what goes in batches.
@@ -186,10 +193,19 @@ impl Arena {
         self.lean = true;
     }
 
-    /// The bytes that a batch may have of a zone: more batches take more time, and less memory.
+    /// The bytes that a batch may have of a zone: more batches take more time, and less memory. No batch is worth a workgroup that
+    /// runs beside.
     pub(crate) fn room_for_batch(&self, zone: Zone) -> u32 {
         let room = self.room(zone);
-        if self.lean { room.min(self.limit / 2) } else { room }
+        let quads = self.subgroup.quads().saturating_mul(self.subgroups).saturating_add(self.workgroup.quads());
+        let taken = quads.saturating_mul(QUAD).saturating_add(self.own);
+        if self.lean {
+            room.min(self.limit / 2)
+        } else if self.runs_two && taken <= TWO_WORKGROUPS {
+            room.min(self.room_within(TWO_WORKGROUPS, zone))
+        } else {
+            room
+        }
     }
 
     /// The bytes that a subgroup may have for what it fetches ahead: the rest is for what has to be staged.
@@ -198,8 +214,14 @@ impl Arena {
         if self.lean { room / 4 * 3 } else { room / 2 }
     }
 
-    fn room_beside(&self, zone: Zone, used: u32) -> u32 {
-        let total = self.limit.saturating_sub(self.own) / QUAD;
+    /// The bytes that can still be taken of a zone if the module may have `limit`.
+    fn room_within(&self, limit: u32, zone: Zone) -> u32 {
+        let usage = self.usage(zone);
+        self.room_beside(limit, zone, usage.now + usage.resident)
+    }
+
+    fn room_beside(&self, limit: u32, zone: Zone, used: u32) -> u32 {
+        let total = limit.saturating_sub(self.own) / QUAD;
         let quads = match zone {
             Zone::Workgroup => total.saturating_sub(self.subgroup.quads().saturating_mul(self.subgroups)),
             Zone::Subgroup => total.saturating_sub(self.workgroup.quads()).checked_div(self.subgroups).unwrap_or(0),

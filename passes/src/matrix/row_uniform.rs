@@ -49,6 +49,15 @@ pub(crate) fn given(inst: &Inst, matrices: Vec<Id>) -> Option<Vec<Id>> {
     }
 }
 
+/// Returns true if a matrix has one number in all its elements.
+pub(crate) fn is_splat(m: &Module, id: Id) -> bool {
+    m.def_inst(id).is_some_and(|inst| match inst.op {
+        Op::ConstantNull => true,
+        Op::ConstantComposite | Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => inst.operands.len() == 1,
+        _ => false,
+    })
+}
+
 /// Returns whether a callback for each element looks at the row, and at the column.
 pub(crate) fn uses_position(m: &Module, function: Id) -> [bool; 2] {
     let Some(f) = m.functions.iter().find(|f| m.inst(f.def).result == Some(function)) else { return [true; 2] };

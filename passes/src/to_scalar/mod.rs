@@ -28,12 +28,14 @@ mod product;
 mod reduce;
 mod register_tile;
 mod resident;
+mod row_sums;
 mod row_uniform;
 mod staged_factor;
 mod tensor;
 
 use crate::decorations::{self, Decorated};
-use crate::matrix::arena::Arena;
+use crate::device::is_nvidia;
+use crate::matrix::arena::{Arena, TWO_WORKGROUPS};
 use crate::matrix::placement::{MajorOrder, Placement, Run, Shape, Use};
 use crate::matrix::{dead_matrices, lanes};
 use crate::pipeline::{PassCx, with_or_without};
@@ -130,8 +132,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     with_or_without(m, cx, lower)
 }
 
-/// With `settle`, factors may stay in shared memory.
-fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusal> {
+/// With `wish`, factors may stay in shared memory, and small workgroups take so little of it that two run on a multiprocessor.
+fn lower(m: &mut Module, cx: &mut PassCx<'_>, wish: bool) -> Result<(), Refusal> {
     if let Some(r) = m.globals_with(Op::TypeCooperativeMatrixNV).next() {
         let why = "matrices of SPV_NV_cooperative_matrix are not lowered yet";
         return Err(Refusal::new("refused-dialect", Some(r), why, "use SPV_KHR_cooperative_matrix"));
@@ -144,9 +146,11 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
     };
     let staged = types.iter().copied().filter(in_workgroup).collect();
     dead_matrices::run(m, &constants, &types, &staged);
+    let mut g = Globals::new(m);
+    let sums_rows = row_sums::run(m, &mut g, &constants);
     let mats = plan::collect(m, &constants, &lanes)?;
     let deferred = plan::deferred(m, &mats);
-    let settled = if settle { plan::settled(m, &mats, &deferred) } else { FxHashMap::default() };
+    let settled = if wish { plan::settled(m, &mats, &deferred) } else { FxHashMap::default() };
     if reduce::in_subgroups(m, &mats, &lanes) {
         lanes.count_by_subgroups();
     }
@@ -154,11 +158,13 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
     let tensors = Tensors::new(m, cx.options);
     let decorated = decorations::take(m, &|m, id| m.type_of(id).is_some_and(|ty| mats.contains_key(&ty)));
     lanes.subgroup_matrices = mats.values().any(|m| !m.workgroup);
-    let mut g = Globals::new(m);
     lanes.widen_memory_scopes(m, &mut g, &constants);
     let size = lanes.count(false).unwrap_or(1);
     let most = || cx.options.profile.and_then(|p| crate::kernel::most_subgroups(m, p, size));
-    let arena = Arena::new(m, &constants, cx.options.profile, lanes.subgroups().or_else(most));
+    let mut arena = Arena::new(m, &constants, cx.options.profile, lanes.subgroups().or_else(most));
+    if wish && is_nvidia(cx.options.profile) && runs_beside_another(&mats, &lanes) {
+        arena.limit_to(TWO_WORKGROUPS);
+    }
     let mut lower = Lower {
         m,
         cx,
@@ -179,6 +185,9 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
         replicated: FxHashMap::default(),
     };
     lower.report();
+    if sums_rows {
+        lower.approximates("a product with a matrix of one number sums the rows of A in f32, in any order");
+    }
     lower.globals()?;
     lower.bodies()?;
     lower.types();
@@ -197,6 +206,15 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, settle: bool) -> Result<(), Refusa
     lower.cx.report.counts_subgroups |= lower.lanes.counts_subgroups();
     sort_globals(lower.m);
     Ok(())
+}
+
+/// Returns true if a workgroup has so few invocations that a multiprocessor waits with one alone, and each holds so few sums
+/// that slices may be short. With 128 invocations an H200 runs attention with heads of 64 and 128 a fifth to a half faster so,
+/// and that with heads of 256, which has 128 sums for each, a tenth slower (docs/performance.md).
+fn runs_beside_another(mats: &FxHashMap<Id, Mat>, lanes: &lanes::LaneSource) -> bool {
+    let sums = mats.values().filter(|m| m.workgroup && m.placement.shape.use_ == Use::Accumulator);
+    let most = sums.map(|m| m.placement.len()).max().unwrap_or(0);
+    lanes.count(true).is_some_and(|invocations| invocations <= 128) && (1..=64).contains(&most)
 }
 
 impl Lower<'_, '_> {

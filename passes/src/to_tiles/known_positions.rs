@@ -26,9 +26,10 @@ use super::per_element::{as_word, represents_positions};
 use super::shape::{self, Mat};
 use super::staging::{Layout, StagingBuffer};
 use super::{Tiles, entries, tile_type};
+use crate::device::is_nvidia;
 use crate::inline::splice;
 use crate::kernel;
-use crate::matrix::arena::{Arena, Elem, QUAD, Zone};
+use crate::matrix::arena::{Arena, Elem, QUAD, TWO_WORKGROUPS, Zone};
 use crate::matrix::placement::Use;
 use crate::matrix::row_uniform::{Combine, combine};
 use crate::{Options, Refusal};
@@ -39,9 +40,6 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{BuiltIn, Capability, CooperativeMatrixReduce, Scope, StorageClass};
 use coop_ir::types::Scalar;
 use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
-
-/// The drivers whose tiles are expected to be NVIDIA's fragments.
-const DRIVERS: [&str; 2] = ["NVIDIA", "NVK"];
 
 /// Invocations that hold a fragment.
 const LANES: u32 = 32;
@@ -57,10 +55,6 @@ const ROW_LANES: [u32; 2] = [1, 2];
 
 /// The elements of a fragment that an invocation holds.
 const LENGTH: u32 = 8;
-
-/// Shared memory with which two workgroups run on a multiprocessor of an H200 at a time. 24,576 bytes still do, half of 48 KB,
-/// and 25,600 do not (docs/performance.md).
-const LEAN: u32 = 49_152 / 2 - 1024;
 
 /// An entry point with two versions of its code.
 struct Versioned {
@@ -85,7 +79,7 @@ impl Versions {
     /// Takes less shared memory for the versions than the device has.
     pub(super) fn keep_lean(&self, arena: &mut Arena) {
         if !self.entries.is_empty() {
-            arena.limit_to(LEAN);
+            arena.limit_to(TWO_WORKGROUPS);
         }
     }
 }
@@ -94,11 +88,9 @@ impl Versions {
 /// module tell.
 pub(super) fn may_split(m: &Module, options: &Options<'_>) -> bool {
     let operations = SubgroupOperations(SubgroupOperations::VOTE.0 | SubgroupOperations::SHUFFLE.0);
-    let driver = options.profile.is_some_and(|p| {
-        DRIVERS.contains(&p.driver.as_str()) && p.limits.subgroup_supported_operations.has(operations)
-    });
+    let shuffles = options.profile.is_some_and(|p| p.limits.subgroup_supported_operations.has(operations));
     let moves = |r: InstRef| matches!(m.inst(r).op, Op::CooperativeMatrixConvertNV | Op::CooperativeMatrixReduceNV);
-    driver && m.functions.iter().flat_map(|f| f.insts()).any(moves)
+    shuffles && is_nvidia(options.profile) && m.functions.iter().flat_map(|f| f.insts()).any(moves)
 }
 
 /// The device, the types and the workgroup, which decide about versions beside the instructions.

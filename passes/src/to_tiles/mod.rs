@@ -161,6 +161,18 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     lower(m, cx, false)
 }
 
+/// The tensor accesses of a module, taken apart.
+fn accesses(m: &mut Module, g: &mut Globals, tensors: &mut Tensors) -> Result<FxHashMap<InstRef, Access>, Refusal> {
+    let mut accesses = FxHashMap::default();
+    for r in m.all().filter(|r| m.inst(*r).op.is_tensor_access()).collect::<Vec<_>>() {
+        let mut access = tensors.access(m, g, r)?;
+        // Intel's compiler loads matrices of such components by rows only.
+        access.runs_down &= !(kernel::is_kernel(m) && access.elem.scalar.width() == 32);
+        accesses.insert(r, access);
+    }
+    Ok(accesses)
+}
+
 /// With `lean`, a module with versions takes little shared memory, so that several of its workgroups run on a multiprocessor.
 fn lower(m: &mut Module, cx: &mut PassCx<'_>, lean: bool) -> Result<(), Refusal> {
     if let Some(r) = m.globals_with(Op::TypeCooperativeMatrixNV).next() {
@@ -199,13 +211,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, lean: bool) -> Result<(), Refusal>
     dead_matrices::run(m, &constants, &mats.keys().copied().collect(), &split);
     plain_to_tensor::to_tensor(m, &mut g, &constants, &mats);
     let mut tensors = Tensors::new(m, cx.options);
-    let mut accesses = FxHashMap::default();
-    for r in m.all().filter(|r| m.inst(*r).op.is_tensor_access()).collect::<Vec<_>>() {
-        let mut access = tensors.access(m, &mut g, r)?;
-        // Intel's compiler loads matrices of such components by rows only.
-        access.runs_down &= !(kernel::is_kernel(m) && access.elem.scalar.width() == 32);
-        accesses.insert(r, access);
-    }
+    let accesses = accesses(m, &mut g, &mut tensors)?;
     let filled = padding::filled(m, &constants, &mats);
     let native = Native::new(cx);
     let analysis = Analysis {

@@ -84,23 +84,7 @@ fn holds_products(wide: Scalar, narrow: Scalar) -> bool {
 
 /// Removes those of the conversions that nothing uses, and the matrix types that nothing has then.
 fn drop_unused(m: &mut Module, conversions: &FxHashSet<Id>) {
-    let users = Users::new(m);
-    let gone: FxHashSet<Id> =
-        conversions.iter().copied().filter(|id| users.beyond_notes(m, *id).next().is_none()).collect();
-    for f in 0..m.functions.len() {
-        for b in 0..m.functions[f].blocks.len() {
-            let mut insts = std::mem::take(&mut m.functions[f].blocks[b].insts);
-            insts.retain(|r| {
-                let dead = m.inst(*r).result.is_some_and(|id| gone.contains(&id));
-                if dead {
-                    m.forget(*r);
-                }
-                !dead
-            });
-            m.functions[f].blocks[b].insts = insts;
-        }
-    }
-    ssa::remove_annotations(m, &gone);
+    ssa::remove_unused(m, conversions);
     // Pointers to matrices before the matrices.
     for op in [Op::TypePointer, Op::TypeCooperativeMatrixKHR] {
         let users = Users::new(m);

@@ -3,7 +3,7 @@
 use super::Tiles;
 use super::per_element::{represents_positions, wanted_positions};
 use crate::matrix::callback::has_effects;
-use crate::matrix::row_uniform::{find, given, uses_position};
+use crate::matrix::row_uniform::{find, given, is_splat, uses_position};
 use coop_ir::hash::FxHashSet;
 use coop_ir::{Id, Inst, Module, Op};
 
@@ -34,13 +34,4 @@ impl Tiles<'_, '_> {
     pub(super) fn is_row_uniform(&self, value: Option<Id>) -> bool {
         value.is_some_and(|id| self.analysis.row_uniform.contains(&id))
     }
-}
-
-/// Returns true if a matrix has one number in all its elements.
-fn is_splat(m: &Module, id: Id) -> bool {
-    m.def_inst(id).is_some_and(|inst| match inst.op {
-        Op::ConstantNull => true,
-        Op::ConstantComposite | Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => inst.operands.len() == 1,
-        _ => false,
-    })
 }

@@ -79,7 +79,7 @@ declare_rule! {
     /// A decode function without the coordinates inside the block.
     pub(crate) static COUNT = {
         id: "decode-parameter-count",
-        summary: "a decode function has not three parameters",
+        summary: "a decode function does not have three parameters",
         level: Error,
         since: "0.2.0",
         spec: "SPV_NV_cooperative_matrix2, OpCooperativeMatrixLoadTensorNV",

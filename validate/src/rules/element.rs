@@ -122,7 +122,7 @@ fn target<'a>(cx: &'a Cx, o: &Operation, base: Id, indices: &[Index], out: &mut 
     let Some(index) = rest.first() else {
         if indices.is_empty() && matches!(o.op, Op::CompositeExtract | Op::CompositeInsert) {
             out.report(&INDEX_COUNT, o.at, || {
-                Draft::new(format!("no index goes into {matrix}; components have one number"))
+                Draft::new(format!("no index goes into {matrix}; one index names a component"))
                     .label(o.at, Part::Whole, "no index")
                     .label_opt(matrix.decl(cx), Part::Whole, "the matrix")
             });
@@ -132,7 +132,7 @@ fn target<'a>(cx: &'a Cx, o: &Operation, base: Id, indices: &[Index], out: &mut 
     };
     if let Some(second) = rest.get(1) {
         out.report(&INDEX_COUNT, o.at, || {
-            Draft::new(format!("{} indices go into {matrix}; components have one number", rest.len()))
+            Draft::new(format!("{} indices go into {matrix}; one index names a component", rest.len()))
                 .label(o.at, o.part(second.operand), "one too many")
                 .label_opt(matrix.decl(cx), Part::Whole, "the matrix")
         });

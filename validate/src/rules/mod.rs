@@ -29,6 +29,7 @@ pub(crate) mod stride;
 pub(crate) mod sync;
 pub(crate) mod tensor;
 pub(crate) mod types;
+#[cfg(feature = "uniformity")]
 pub(crate) mod uniformity;
 
 use crate::cx::Cx;
@@ -430,11 +431,17 @@ pub static RULES: &[&Rule] = &[
     &types::USE_NOT_CONSTANT,
     &types::USE_UNKNOWN,
     &types::VARIABLE_STORAGE,
+    #[cfg(feature = "uniformity")]
     &uniformity::ASSUMED,
+    #[cfg(feature = "uniformity")]
     &uniformity::BARRIER,
+    #[cfg(feature = "uniformity")]
     &uniformity::CALLBACK,
+    #[cfg(feature = "uniformity")]
     &uniformity::FLOW,
+    #[cfg(feature = "uniformity")]
     &uniformity::OPERAND,
+    #[cfg(feature = "uniformity")]
     &uniformity::RECURSION,
     &change_use::TYPES,
     &change_use::DIRECTION,

@@ -359,7 +359,7 @@ fn operands_known(cx: &Cx, at: InstRef, inst: &Inst, mask: u32, out: &mut Sink) 
         .fold(0, |all, bit| all | bit);
     let message = match inst.operands.len() {
         _ if unknown != 0 => format!("the bits {unknown:#x} of the Cooperative Matrix Operands are not defined"),
-        more @ 5.. => format!("behind the Cooperative Matrix Operands there is nothing; here are {} words", more - 4),
+        more @ 5.. => format!("{} words follow the Cooperative Matrix Operands, the last operand", more - 4),
         _ => return,
     };
     out.report(&OPERANDS_UNKNOWN, at, || {

@@ -56,7 +56,7 @@ declare_rule! {
     /// `OpCompositeExtractCoopMatQCOM` of a matrix of scope Workgroup.
     pub(crate) static SCOPE = {
         id: "qcom-scope",
-        summary: "a matrix that is spread over lanes has not scope Subgroup",
+        summary: "a matrix that is spread over lanes does not have scope Subgroup",
         level: Error,
         since: "0.2.0",
         spec: "SPV_QCOM_cooperative_matrix_conversion, OpCompositeConstructCoopMatQCOM and ExtractCoopMatQCOM",

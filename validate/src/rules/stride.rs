@@ -198,7 +198,7 @@ pub(crate) fn pointer_alignment(cx: &Cx, at: InstRef, pointer: Id, need: u64, ve
     }
     out.report(&POINTER_MISALIGNED, at, || {
         let rest = low.remainder(need);
-        Draft::new(format!("the address of a {verb} is {rest} bytes behind a multiple of {need}, which Vulkan wants"))
+        Draft::new(format!("the address of a {verb} is {rest} bytes past a multiple of {need}, which Vulkan asks for"))
             .label(at, Part::Operand(0), format!("not a multiple of {need} bytes"))
             .label_opt(cx.def(pointer), Part::Whole, "points there")
             .help("this is undefined by the text; some drivers do what is meant, and so does scalar code")

@@ -25,6 +25,9 @@ const MOST_OPERANDS: usize = 8 << 20;
 /// The most products of a sum that is multiplied out.
 const MOST_PRODUCTS: usize = 4096;
 
+/// The operations inside each other at most in an expression that is multiplied out: each takes some of a thread's stack.
+const MOST_LEVELS: u32 = 512;
+
 /// The most terms of a sum that are printed.
 const MOST_PRINTED: usize = 4;
 
@@ -188,7 +191,7 @@ impl Fingerprints {
         let mut sides = [(&*original, operand(a)), (&*lowered, operand(b))].map(|(side, operand)| {
             let symbols = &side.symbols;
             let mut printer = Printer { symbols, buffers, name, factors: BTreeMap::new() };
-            let polynomial = printer.polynomial(operand, &mut { MOST_PRODUCTS });
+            let polynomial = printer.polynomial(operand, &mut { MOST_PRODUCTS }, MOST_LEVELS);
             (printer, operand, polynomial)
         });
         let text = |(printer, operand, polynomial): &mut (Printer<'_>, Operand, Option<Polynomial>)| match polynomial {
@@ -221,10 +224,11 @@ fn read_as(taint: Taint) -> Option<Num> {
 }
 
 impl Printer<'_> {
-    /// Multiplies an expression out. `None` if that has more than so many products.
-    fn polynomial(&mut self, of: Operand, most: &mut usize) -> Option<Polynomial> {
+    /// Multiplies an expression out. `None` if that has more than so many products, or operations inside each other.
+    fn polynomial(&mut self, of: Operand, most: &mut usize, levels: u32) -> Option<Polynomial> {
         let Operand { value, num } = of;
         *most = most.checked_sub(1)?;
+        let levels = levels.checked_sub(1)?;
         let Some(term) = value.term else {
             return Some(BTreeMap::from([(Vec::new(), constant(value.bits, num))]));
         };
@@ -236,24 +240,24 @@ impl Printer<'_> {
             Rule::Function(_) => return Some(self.factor(term, num)),
             Rule::Sum => {
                 for operand in operands {
-                    add(&mut out, self.polynomial(*operand, most)?);
+                    add(&mut out, self.polynomial(*operand, most, levels)?);
                 }
             }
             Rule::Difference => {
-                add(&mut out, self.polynomial(operands[0], most)?);
-                add(&mut out, scaled(self.polynomial(operands[1], most)?, -1.0));
+                add(&mut out, self.polynomial(operands[0], most, levels)?);
+                add(&mut out, scaled(self.polynomial(operands[1], most, levels)?, -1.0));
             }
-            Rule::Negated => add(&mut out, scaled(self.polynomial(operands[0], most)?, -1.0)),
-            Rule::Same => out = self.polynomial(operands[0], most)?,
+            Rule::Negated => add(&mut out, scaled(self.polynomial(operands[0], most, levels)?, -1.0)),
+            Rule::Same => out = self.polynomial(operands[0], most, levels)?,
             Rule::Products(pairs) => {
                 let (factors, rest) = operands.split_at(2 * pairs);
                 for pair in factors.chunks(2) {
-                    let (p, q) = (self.polynomial(pair[0], most)?, self.polynomial(pair[1], most)?);
+                    let (p, q) = (self.polynomial(pair[0], most, levels)?, self.polynomial(pair[1], most, levels)?);
                     *most = most.checked_sub(p.len() * q.len())?;
                     add(&mut out, product(&p, &q));
                 }
                 for operand in rest {
-                    add(&mut out, self.polynomial(*operand, most)?);
+                    add(&mut out, self.polynomial(*operand, most, levels)?);
                 }
             }
         }
