@@ -191,7 +191,7 @@ fn groups(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
 
 /// Returns true if the components of a vector type are numbers of 8 or 16 bits.
 fn is_narrow(m: &Module, vector: &Inst) -> bool {
-    vector.id(0).and_then(|ty| scalar(m, ty)).is_some_and(|s| s.width() < 32)
+    vector.ids().next().and_then(|ty| scalar(m, ty)).is_some_and(|s| s.width() < 32)
 }
 
 fn matrices(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {

@@ -70,7 +70,7 @@ impl Gen<'_> {
             let insts: Vec<InstRef> = self.m.functions.iter().flat_map(|f| f.insts()).collect();
             for r in insts {
                 let inst = self.m.inst(r);
-                if inst.op.is_access_chain() && inst.id(0) == Some(*variable) {
+                if inst.op.is_access_chain() && inst.ids().next() == Some(*variable) {
                     self.m.inst_mut(r).operands.insert(1, Operand::Id(zero));
                 }
             }
