@@ -281,8 +281,8 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         (lowered, _) => lowered.map(|lowered| Fit { lowered, lacking: Vec::new() }),
     };
     let fit = match fit {
-        Ok(fit) if whole => without_components(cli, &loaded, &options, fit),
-        fit => fit,
+        Ok(fit) if whole => without_components(cli, &loaded, &options, fit).and_then(verified),
+        fit => fit.and_then(verified),
     };
     if let Some(dir) = &cli.dump_dir {
         seen.iter().filter(|(name, _)| dumped(name)).try_for_each(|(name, module)| dump(dir, name, module))?;
@@ -316,6 +316,18 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
             Ok(Status::Refused)
         }
         Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
+    }
+}
+
+/// Returns what was lowered if it is well formed; nobody gets what is not.
+fn verified(fit: Fit) -> Result<Fit, Error> {
+    let words = coop_ir::binary::write_words(&fit.lowered.module);
+    match coop_ir::verify::verify_words(&words) {
+        Err(problems) if fit.lowered.report.changed => {
+            let message = problems.first().map_or_else(String::new, ToString::to_string);
+            Err(Error::Bug { pass: "output", message })
+        }
+        _ => Ok(fit),
     }
 }
 

@@ -9,8 +9,8 @@ use coop_ir::rewrite::{
     remove_capability, remove_extension, remove_unused_globals, sort_globals, spell_out_decoration_groups,
 };
 use coop_ir::spv::Capability;
-use coop_ir::types::Type;
-use coop_ir::{InstRef, Kind, Module, binary};
+use coop_ir::types::{Type, scalar};
+use coop_ir::{Inst, InstRef, Kind, Module, Op, binary};
 use std::time::Instant;
 
 /// The context of a pass.
@@ -190,8 +190,17 @@ fn groups(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
         let why = format!("{} has operands beyond the grammar, which may be of any type", m.inst(r).op);
         return Err(Refusal::new(r, why, "leave the extension out that it is of"));
     }
+    if let Some(r) = m.globals_with(Op::TypeVectorIdEXT).find(|r| is_narrow(m, m.inst(*r))) {
+        let why = "a long vector of numbers of 8 or 16 bits has no lowering";
+        return Err(Refusal::new(r, why, "use vectors of at most four, or arrays"));
+    }
     spell_out_decoration_groups(m);
     Ok(())
+}
+
+/// Returns true if the components of a vector type are numbers of 8 or 16 bits.
+fn is_narrow(m: &Module, vector: &Inst) -> bool {
+    vector.ids().next().and_then(|ty| scalar(m, ty)).is_some_and(|s| s.width() < 32)
 }
 
 fn matrices(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {

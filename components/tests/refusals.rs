@@ -83,6 +83,7 @@ fn uses_without_a_lowering_are_refused() {
         ),
         ("%far = OpTypePointer PhysicalStorageBuffer %half", "", "OpTypePointer", "does not access f16 by address"),
         ("%untyped = OpTypeUntypedPointerKHR StorageBuffer", "", "OpTypeUntypedPointerKHR", "without a type"),
+        ("%t = OpTypeVectorIdEXT %half %1", "", "OpTypeVectorIdEXT", "long vector"),
         ("%t = OpTypeCooperativeMatrixKHR %half %1 %1 %1 %0", "", "OpTypeCooperativeMatrixKHR", "cooperative matrices"),
     ];
     for (globals, code, op, why) in rows {

@@ -86,7 +86,7 @@ impl Decorations {
                     self.more(target).own.push(d);
                 }
             }
-            Op::MemberDecorate | Op::MemberDecorateString => {
+            Op::MemberDecorate | Op::MemberDecorateIdEXT | Op::MemberDecorateString => {
                 if let (Some(member), Some(d)) = (inst.word(1), decorated(2)) {
                     self.more(target).members.push((member, d));
                 }

@@ -130,6 +130,11 @@ impl ExtSets {
         of.map_or(ExtSet::Other, |s| s.1)
     }
 
+    /// Returns true if a set of notes is imported.
+    pub fn has_notes(&self) -> bool {
+        self.0.iter().any(|s| s.1 == ExtSet::Note)
+    }
+
     /// Returns true if an instruction is a note, which is not executed.
     pub fn is_note(&self, inst: &Inst) -> bool {
         inst.op.is_ext_inst() && self.of(inst) == ExtSet::Note

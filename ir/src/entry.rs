@@ -78,6 +78,19 @@ pub struct EntryPoint {
 }
 
 impl EntryPoint {
+    /// Returns true if its invocations form workgroups.
+    pub fn has_workgroups(&self) -> bool {
+        matches!(
+            self.model,
+            ExecutionModel::GLCompute
+                | ExecutionModel::Kernel
+                | ExecutionModel::TaskNV
+                | ExecutionModel::MeshNV
+                | ExecutionModel::TaskEXT
+                | ExecutionModel::MeshEXT
+        )
+    }
+
     /// Returns the first mode of this kind.
     pub fn mode(&self, mode: ExecutionMode) -> Option<Mode> {
         self.modes.iter().copied().find(|m| m.mode == mode)

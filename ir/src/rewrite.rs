@@ -167,23 +167,17 @@ pub fn spell_out_decoration_groups(m: &mut Module) {
     });
 }
 
-/// Merges scalar, vector, matrix and function types that are declared twice: SPIR-V allows one of each. Uses of the
-/// later ones become uses of the first.
+/// Merges types that are declared twice and that SPIR-V allows one of: all but pointers, arrays and structs. Uses of
+/// the later ones become uses of the first.
 pub fn unify_types(m: &mut Module) {
     loop {
         let mut first: FxHashMap<(Op, Vec<Operand>), Id> = FxHashMap::default();
         let mut same: FxHashMap<Id, Id> = FxHashMap::default();
         for r in &m.globals {
             let i = m.inst(*r);
-            let one_of_each = [
-                Op::TypeInt,
-                Op::TypeFloat,
-                Op::TypeVector,
-                Op::TypeFunction,
-                Op::TypeMatrix,
-                Op::TypeCooperativeMatrixKHR,
-            ];
-            if !one_of_each.contains(&i.op) {
+            let several =
+                [Op::TypeArray, Op::TypeRuntimeArray, Op::TypeStruct, Op::TypePointer, Op::TypeForwardPointer];
+            if !i.op.is_type() || several.contains(&i.op) {
                 continue;
             }
             let Some(id) = i.result else { continue };
@@ -280,7 +274,7 @@ fn settle_forward_references(m: &mut Module) {
 
 #[cfg(test)]
 mod tests {
-    use super::sort_globals;
+    use super::{sort_globals, unify_types};
     use crate::Op;
 
     #[test]
@@ -300,5 +294,29 @@ mod tests {
         let all = m.globals.iter().map(|r| m.inst(*r)).filter(|i| i.ty.is_some());
         let ops: Vec<Op> = all.map(|i| i.op).collect();
         assert_eq!(ops, [Op::ExtInst, Op::ExtInst, Op::ExtInstWithForwardRefsKHR]);
+    }
+
+    #[test]
+    fn types_are_declared_once() {
+        let text = r"
+            OpCapability Shader
+            OpCapability LongVectorEXT
+            OpMemoryModel Logical GLSL450
+            OpDecorate %a1 ArrayStride 4
+            OpDecorate %a2 ArrayStride 8
+            %float = OpTypeFloat 32
+            %uint = OpTypeInt 32 0
+            %c5 = OpConstant %uint 5
+            %v1 = OpTypeVectorIdEXT %float %c5
+            %v2 = OpTypeVectorIdEXT %float %c5
+            %image1 = OpTypeImage %float 2D 0 0 0 2 R32f
+            %image2 = OpTypeImage %float 2D 0 0 0 2 R32f
+            %a1 = OpTypeArray %v1 %c5
+            %a2 = OpTypeArray %v2 %c5
+        ";
+        let mut m = crate::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+        unify_types(&mut m);
+        let count = |op| m.globals_with(op).count();
+        assert_eq!([Op::TypeVectorIdEXT, Op::TypeImage, Op::TypeArray].map(count), [1, 1, 2]);
     }
 }

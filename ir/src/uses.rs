@@ -96,6 +96,7 @@ pub fn is_note(op: Op) -> bool {
             | Op::DecorateId
             | Op::DecorateString
             | Op::MemberDecorate
+            | Op::MemberDecorateIdEXT
             | Op::MemberDecorateString
             | Op::GroupDecorate
             | Op::GroupMemberDecorate

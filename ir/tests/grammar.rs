@@ -1,6 +1,6 @@
 //! Questions about opcodes that are answered from the grammar, asked of all of it.
 
-use coop_ir::grammar::{ExecutionScope, OPS, OpInfo, implied_capabilities};
+use coop_ir::grammar::{Class, ExecutionScope, OPS, OpInfo, implied_capabilities};
 use coop_ir::needs::each_need;
 use coop_ir::spv::Capability;
 use coop_ir::{Kind, Op};
@@ -100,4 +100,12 @@ fn needs_of_opcodes_and_of_operands() {
     }
     found.dedup();
     assert_eq!(found, ["Shader", "BFloat16TypeKHR"]);
+}
+
+#[test]
+fn annotations_are_notes() {
+    let made = |info: &OpInfo| info.operands.iter().any(|o| o.0 == Kind::IdResult);
+    for info in OPS.iter().filter(|i| i.class == Class::Annotation && !made(i)) {
+        assert!(coop_ir::uses::is_note(info.op), "Op{}", info.name);
+    }
 }

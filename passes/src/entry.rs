@@ -2,12 +2,13 @@
 //!
 //! The others are removed, with the functions and variables that only they use: a pipeline has one entry point, and
 //! decisions made once per module (how many invocations share a matrix, the sizes of shared memory) are made for that
-//! one.
+//! one. Matrices in a stage that has no workgroups are refused.
 
 use crate::pipeline::PassCx;
 use crate::{Refusal, cleanup};
 use coop_ir::decorate::Decorations;
-use coop_ir::entry::entry_points;
+use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
+use coop_ir::grammar::Class;
 use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::remove_globals;
 use coop_ir::spv::StorageClass;
@@ -15,7 +16,32 @@ use coop_ir::uses::Users;
 use coop_ir::{Id, InstRef, Module, Op};
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
-    cx.options.entry.as_ref().map_or(Ok(()), |name| keep_only(m, name))
+    cx.options.entry.as_ref().map_or(Ok(()), |name| keep_only(m, name))?;
+    stages(m)
+}
+
+/// Refuses matrices that an entry point without workgroups may execute.
+fn stages(m: &Module) -> Result<(), Refusal> {
+    let entries = entry_points(m, &Decorations::new(m));
+    if entries.iter().all(EntryPoint::has_workgroups) {
+        return Ok(());
+    }
+    let calls = CallGraph::new(m);
+    for entry in entries.iter().filter(|e| !e.has_workgroups()) {
+        let blocks = calls.reachable(calls.function(entry.function)).into_iter().flat_map(|f| &m.functions[f].blocks);
+        if let Some(at) = blocks.flat_map(|b| &b.insts).find(|r| of_matrices(m.inst(**r).op)) {
+            let model = entry.model.name().unwrap_or("unknown");
+            let why = format!("{} is {model}, which has no workgroups, and uses matrices", entry.name);
+            let remedy = "use matrices in compute, task or mesh shaders; --entry NAME lowers one entry point alone";
+            return Err(Refusal::new("refused-stage", Some(*at), why, remedy));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if an instruction of any dialect works on matrices.
+fn of_matrices(op: Op) -> bool {
+    op.info().is_some_and(|info| info.class == Class::CooperativeMatrix)
 }
 
 /// Keeps only the entry point with a name.

@@ -186,6 +186,13 @@ pub static REFUSALS: &[RefusalRule] = &[
         remedy: "Give a value of the constant's type.",
     },
     RefusalRule {
+        id: "refused-stage",
+        summary: "matrices in a stage that has no workgroups",
+        why: "The lanes of a matrix are the invocations of a full subgroup or workgroup. Subgroups of vertex, fragment or ray tracing \
+              shaders can't be required to be full, and no published device has matrices there.",
+        remedy: "Use matrices in compute, task or mesh shaders.",
+    },
+    RefusalRule {
         id: "refused-store-narrow",
         summary: "elements that are stored as parts of words",
         why: "Memory is declared with numbers wider than an element, no lane holds all elements of such a number, and \

@@ -6,7 +6,7 @@
 
 use coop_ir::builder::Globals;
 use coop_ir::cfg::{Cfg, Frontiers};
-use coop_ir::effects::ExtSet;
+use coop_ir::effects::{ExtSet, ExtSets};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::Type;
@@ -361,7 +361,7 @@ pub(crate) fn remove_insts(m: &mut Module, f: usize, gone: &FxHashSet<InstRef>) 
     }
 }
 
-/// Removes the names and decorations of removed ids.
+/// Removes the names, decorations and debug information of removed ids.
 pub(crate) fn remove_annotations(m: &mut Module, gone: &FxHashSet<Id>) {
     if gone.is_empty() {
         return;
@@ -370,6 +370,12 @@ pub(crate) fn remove_annotations(m: &mut Module, gone: &FxHashSet<Id>) {
         let i = m.inst(r);
         i.note_target().is_some_and(|id| gone.contains(&id))
     });
+    let sets = ExtSets::new(m);
+    for f in 0..if sets.has_notes() { m.functions.len() } else { 0 } {
+        let speaks = |i: &Inst| sets.is_note(i) && i.ids().any(|id| gone.contains(&id));
+        let insts: FxHashSet<InstRef> = m.functions[f].insts().filter(|r| speaks(m.inst(*r))).collect();
+        remove_insts(m, f, &insts);
+    }
 }
 
 /// Replaces ids in one function.

@@ -632,6 +632,7 @@ impl<'a> Gen<'a> {
 
     fn finished(mut self) -> Generated {
         self.leave_implied();
+        self.late();
         sort_globals(&mut self.m);
         let case = self.case();
         Generated { module: self.m, case, made: self.made, used: self.e.used() }

@@ -29,6 +29,7 @@ mod flow;
 mod fun;
 mod intel;
 mod kernel;
+mod late;
 mod memory;
 pub mod mutate;
 mod number;

@@ -19,7 +19,9 @@
 //!    That is sound at the beginning of the program too, and in loops.
 //! 5. Barriers of a zone stand only where all invocations of its scope arrive.
 //! 6. The length of the array, of a part, and where the parts begin are constants that [`Arena::finish`] fills in.
-//! 7. What the module's own Workgroup variables take, the workgroup's zone and the parts of all subgroups are together
+//! 7. Blocks in shared memory (SPV_KHR_workgroup_memory_explicit_layout) all begin at its beginning: beside such blocks
+//!    the array is one more, at an offset behind them.
+//! 8. What the module's own Workgroup variables take, the workgroup's zone and the parts of all subgroups are together
 //!    not more than the device has: a region that would not fit is refused when it is taken, with the numbers.
 //!    [`Arena::room`] tells beforehand, so that cheaper plans (slices) can be chosen.
 
@@ -30,9 +32,10 @@ use crate::matrix::barrier;
 use crate::matrix::bits::{gather, part, split_value};
 use crate::{Cause, Refusal};
 use coop_device::Profile;
-use coop_ir::builder::{FunctionBuilder, Globals, Index, name};
-use coop_ir::constant::Constants;
-use coop_ir::spv::{Capability, Scope, StorageClass};
+use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name};
+use coop_ir::constant::{Const, Constants};
+use coop_ir::decorate::Decorations;
+use coop_ir::spv::{Capability, Decoration, Scope, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
@@ -133,6 +136,8 @@ pub(crate) struct Arena {
     subgroups: u32,
     /// Bytes of the module's own variables.
     own: u32,
+    /// True if these are blocks, with an explicit layout.
+    blocks: bool,
     /// Bytes of the device.
     limit: u32,
     /// True if that is less than the device has.
@@ -153,11 +158,13 @@ impl Arena {
     /// For a module whose workgroups have `subgroups` subgroups (`None`: not known, so nothing of the zone of
     /// subgroups can be taken).
     pub(crate) fn new(m: &Module, constants: &Constants, profile: Option<&Profile>, subgroups: Option<u32>) -> Arena {
+        let own = OwnMemory::new(m, constants);
         Arena {
             workgroup: Use::default(),
             subgroup: Use::default(),
             subgroups: subgroups.unwrap_or(0),
-            own: own_bytes(m, constants),
+            own: own.bytes(),
+            blocks: own.blocks,
             limit: profile.map_or(PORTABLE, |p| p.limits.max_compute_shared_memory_size),
             lean: false,
             runs_two: is_nvidia(profile),
@@ -274,6 +281,11 @@ impl Arena {
             };
             return Refusal::new("refused-unknown-size", Some(at), why, remedy);
         }
+        if self.own == u32::MAX {
+            let why = format!("{what} needs shared memory behind the module's own blocks, whose length is not known");
+            let remedy = "give the spec constants of their lengths with --spec";
+            return Refusal::new("refused-unknown-size", Some(at), why, remedy);
+        }
         let device = match &self.device {
             Some(name) => format!("{name} has {}", self.limit),
             None => format!("a device need not have more than {}", self.limit),
@@ -345,22 +357,25 @@ impl Arena {
         if self.kernel { QUAD / elem.scalar.bytes() } else { 1 }
     }
 
-    fn quad_pointer(&mut self, b: &mut FunctionBuilder<'_>, quad: Index) -> Id {
+    /// Returns a pointer into the array.
+    fn pointer(&mut self, b: &mut FunctionBuilder<'_>, pointee: Id, indices: &[Index]) -> Id {
         let array = self.variable(b.module);
+        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, pointee);
+        let member = self.blocks.then_some(Index::Const(0));
+        let indices: Vec<Id> = member.iter().chain(indices).map(|i| b.index(*i)).collect();
+        b.ids(Op::AccessChain, pointer, &[&[array], indices.as_slice()].concat())
+    }
+
+    fn quad_pointer(&mut self, b: &mut FunctionBuilder<'_>, quad: Index) -> Id {
         let u32_type = b.u32_type();
         let quad_type = b.globals.vector(b.module, u32_type, 4);
-        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, quad_type);
-        let quad = b.index(quad);
-        b.ids(Op::AccessChain, pointer, &[array, quad])
+        self.pointer(b, quad_type, &[quad])
     }
 
     fn word_pointer(&mut self, b: &mut FunctionBuilder<'_>, word: Index) -> Id {
-        let array = self.variable(b.module);
         let u32_type = b.u32_type();
-        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, u32_type);
         let (quad, rest) = (b.div(word, 4), b.rem(word, 4));
-        let (quad, rest) = (b.index(quad), b.index(rest));
-        b.ids(Op::AccessChain, pointer, &[array, quad, rest])
+        self.pointer(b, u32_type, &[quad, rest])
     }
 
     /// The memory operands of loads and stores.
@@ -384,11 +399,8 @@ impl Arena {
 
     /// Writes word `part` of a quad.
     pub(crate) fn store_part(&mut self, b: &mut FunctionBuilder<'_>, quad: Index, part: Index, value: Id) {
-        let array = self.variable(b.module);
         let u32_type = b.u32_type();
-        let pointer = b.globals.pointer(b.module, StorageClass::Workgroup, u32_type);
-        let (quad, part) = (b.index(quad), b.index(part));
-        let pointer = b.ids(Op::AccessChain, pointer, &[array, quad, part]);
+        let pointer = self.pointer(b, u32_type, &[quad, part]);
         let operands = self.access_operands();
         b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
     }
@@ -457,17 +469,47 @@ impl Arena {
         let quads = self.workgroup.quads() + parts;
         let word = g.uint(m, 32);
         let quad = g.vector(m, word, 4);
-        let array = g.array(m, quad, quads.max(1));
+        let quads = quads.max(1);
+        let array = if self.blocks { self.block(m, g, quad, quads) } else { g.array(m, quad, quads) };
         let storage = StorageClass::Workgroup;
         let pointer = g.pointer(m, storage, array);
         let r = m.add(Inst::new(Op::Variable, Some(pointer), Some(variable), [storage.into()]));
         m.globals.push(r);
+        if self.blocks {
+            alias_blocks(m);
+        }
         name(m, variable, "coop_arena");
         if m.header.version_pair() >= (1, 4) {
             add_to_interfaces(m, &[variable]);
         }
-        quads.max(1) * QUAD
+        quads * QUAD
     }
+
+    /// Declares a block with the array behind the module's own blocks.
+    fn block(&self, m: &mut Module, g: &mut Globals, quad: Id, quads: u32) -> Id {
+        let length = g.u32(m, quads);
+        let [array, block] = [m.fresh_id(), m.fresh_id()];
+        for (op, id, operands) in
+            [(Op::TypeArray, array, vec![quad.into(), length.into()]), (Op::TypeStruct, block, vec![array.into()])]
+        {
+            let r = m.add(Inst::new(op, None, Some(id), operands));
+            m.globals.push(r);
+        }
+        decorate(m, array, Decoration::ArrayStride, &[QUAD]);
+        decorate(m, block, Decoration::Block, &[]);
+        let offset = [block.into(), 0.into(), Decoration::Offset.into(), self.own.into()];
+        add_global(m, Inst::new(Op::MemberDecorate, None, None, offset));
+        block
+    }
+}
+
+/// Declares that the blocks in shared memory overlap, which they do.
+fn alias_blocks(m: &mut Module) {
+    let decorations = Decorations::new(m);
+    let shared = m.globals_with(Op::Variable).map(|r| m.inst(r));
+    let shared = shared.filter(|i| i.variable_storage() == Some(StorageClass::Workgroup)).filter_map(|i| i.result);
+    let plain: Vec<Id> = shared.filter(|id| !decorations.has(*id, Decoration::Aliased)).collect();
+    plain.into_iter().for_each(|id| decorate(m, id, Decoration::Aliased, &[]));
 }
 
 const WORD: Scalar = Scalar::Int { width: 32, signed: false };
@@ -486,57 +528,90 @@ pub(crate) fn words_of(b: &mut FunctionBuilder<'_>, elem: Elem, elements: &[Id])
     }
 }
 
-/// The bytes that the module's Workgroup variables take, as drivers lay them out: at least this much is gone.
-fn own_bytes(m: &Module, constants: &Constants) -> u32 {
-    let storage = StorageClass::Workgroup;
-    let mut bytes: u64 = 0;
-    for r in m.globals_with(Op::Variable) {
-        let i = m.inst(r);
-        if i.word(0) != Some(storage.0) {
-            continue;
-        }
-        let pointee = i.ty.and_then(|t| match Type::of(m, t)? {
-            Type::Pointer { pointee, .. } => Some(pointee),
-            _ => None,
-        });
-        let (size, align) = pointee.and_then(|t| layout(m, constants, t, 0)).unwrap_or((0, 1));
-        bytes = bytes.next_multiple_of(align.max(1)).saturating_add(size);
-    }
-    u32::try_from(bytes.next_multiple_of(u64::from(QUAD))).unwrap_or(u32::MAX)
+/// The module's own Workgroup variables.
+struct OwnMemory<'m> {
+    m: &'m Module,
+    constants: &'m Constants,
+    decorations: Decorations,
+    /// True if variables are blocks, which all begin at the beginning of shared memory.
+    blocks: bool,
 }
 
-/// Size and alignment of a type in bytes.
-fn layout(m: &Module, constants: &Constants, ty: Id, depth: u32) -> Option<(u64, u64)> {
-    if depth > 64 {
-        return None;
+impl<'m> OwnMemory<'m> {
+    fn new(m: &'m Module, constants: &'m Constants) -> OwnMemory<'m> {
+        let own = OwnMemory { m, constants, decorations: Decorations::new(m), blocks: false };
+        let blocks = own.pointees().any(|ty| own.decorations.has(ty, Decoration::Block));
+        OwnMemory { blocks, ..own }
     }
-    let inner = |t: Id| layout(m, constants, t, depth + 1);
-    Some(match Type::of(m, ty)? {
-        Type::Bool => (4, 4),
-        Type::Scalar(s) => (u64::from(s.bytes()), u64::from(s.bytes())),
-        Type::Vector { elem, len } => {
-            let (size, _) = inner(elem)?;
-            let padded = if len == 3 { 4 } else { u64::from(len) };
-            (size * u64::from(len), size * padded)
+
+    fn pointees(&self) -> impl Iterator<Item = Id> {
+        let variables = self.m.globals_with(Op::Variable).map(|r| self.m.inst(r));
+        let shared = variables.filter(|i| i.variable_storage() == Some(StorageClass::Workgroup));
+        shared.filter_map(|i| match Type::of(self.m, i.ty?)? {
+            Type::Pointer { pointee, .. } => Some(pointee),
+            _ => None,
+        })
+    }
+
+    /// The bytes that they take, as drivers lay them out: at least this much is gone. All there can be where blocks have no known size.
+    fn bytes(&self) -> u32 {
+        let mut bytes: u64 = 0;
+        for layout in self.pointees().map(|ty| self.layout(ty, 0)) {
+            bytes = match (layout, self.blocks) {
+                (Some((size, _)), true) => bytes.max(size),
+                (Some((size, align)), false) => bytes.next_multiple_of(align.max(1)).saturating_add(size),
+                (None, true) => u64::MAX - u64::from(QUAD),
+                (None, false) => bytes,
+            };
         }
-        Type::Matrix { column, cols } => {
-            let (size, align) = inner(column)?;
-            (size.next_multiple_of(align).saturating_mul(u64::from(cols)), align)
+        u32::try_from(bytes.next_multiple_of(u64::from(QUAD))).unwrap_or(u32::MAX)
+    }
+
+    /// Size and alignment of a type in bytes: where its layout is not explicit, as it is by nature.
+    fn layout(&self, ty: Id, depth: u32) -> Option<(u64, u64)> {
+        if depth > 64 {
+            return None;
         }
-        Type::Array { elem, len } => {
-            let (size, align) = inner(elem)?;
-            (size.next_multiple_of(align.max(1)).saturating_mul(constants.get(len).value()?), align)
-        }
-        Type::Struct { members } => {
-            let (mut at, mut most) = (0u64, 1);
-            for member in members {
-                let (size, align) = inner(member)?;
-                at = at.next_multiple_of(align.max(1)).saturating_add(size);
-                most = most.max(align);
+        let inner = |t: Id| self.layout(t, depth + 1);
+        Some(match Type::of(self.m, ty)? {
+            Type::Bool => (4, 4),
+            Type::Scalar(s) => (u64::from(s.bytes()), u64::from(s.bytes())),
+            Type::Vector { elem, len } => {
+                let (size, _) = inner(elem)?;
+                let padded = if len == 3 { 4 } else { u64::from(len) };
+                (size * u64::from(len), size * padded)
             }
-            (at.next_multiple_of(most), most)
-        }
-        Type::Pointer { .. } => (8, 8),
-        _ => return None,
-    })
+            Type::Matrix { column, cols } => {
+                let (size, align) = inner(column)?;
+                (size.next_multiple_of(align).saturating_mul(u64::from(cols)), align)
+            }
+            Type::Array { elem, len } => {
+                let (size, align) = inner(elem)?;
+                let stride = self.decorations.value(ty, Decoration::ArrayStride).filter(|_| self.blocks).map(u64::from);
+                let len = match self.constants.get(len) {
+                    // Blocks begin at the same place, however long a pipeline makes them.
+                    Const::Default { .. } if self.blocks => return None,
+                    len => len.value()?,
+                };
+                let stride = stride.unwrap_or_else(|| size.next_multiple_of(align.max(1)));
+                (stride.saturating_mul(len).min(1 << 40), align)
+            }
+            Type::Struct { members } => {
+                let (mut end, mut most) = (0u64, 1);
+                for (n, member) in (0..).zip(members) {
+                    let (size, align) = inner(member)?;
+                    let value = |decoration| self.decorations.member_value(ty, n, decoration).map(u64::from);
+                    // A matrix of rows has up to four of them, of columns likewise.
+                    let size =
+                        value(Decoration::MatrixStride).map_or(size, |stride| size.max(stride.saturating_mul(4)));
+                    let at = value(Decoration::Offset).unwrap_or_else(|| end.next_multiple_of(align.max(1)));
+                    end = end.max(at.saturating_add(size));
+                    most = most.max(align);
+                }
+                (end.next_multiple_of(most), most)
+            }
+            Type::Pointer { .. } => (8, 8),
+            _ => return None,
+        })
+    }
 }

@@ -373,6 +373,7 @@ impl Lower<'_, '_> {
                 | Op::CopyObject
                 | Op::Variable
                 | Op::CompositeConstruct
+                | Op::CompositeConstructReplicateEXT
                 | Op::FunctionCall
                 | Op::ReturnValue
                 | Op::ConstantNull,

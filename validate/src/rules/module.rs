@@ -7,7 +7,7 @@ use crate::rules::requirements;
 use crate::verdict::Verdict;
 use coop_ir::entry::{Extent, SizeSource, WorkgroupSize};
 use coop_ir::extensions::extensions_of;
-use coop_ir::spv::{Capability, ExecutionModel, MemoryModel, Scope};
+use coop_ir::spv::{Capability, MemoryModel, Scope};
 use coop_ir::types::CoopMatView;
 use coop_ir::{InstRef, Op};
 
@@ -321,15 +321,7 @@ fn workgroup_size(cx: &Cx, out: &mut Sink) {
     let Some(matrix) = cx.matrices().iter().find(|m| m.scope.value_as() == Some(Scope::Workgroup)) else { return };
     let Some(at) = cx.decl(matrix) else { return };
     let verdict = Verdict::of(&matrix.scope, |s| s != u64::from(Scope::Workgroup.0));
-    let compute = [
-        ExecutionModel::GLCompute,
-        ExecutionModel::Kernel,
-        ExecutionModel::TaskNV,
-        ExecutionModel::MeshNV,
-        ExecutionModel::TaskEXT,
-        ExecutionModel::MeshEXT,
-    ];
-    for entry in cx.entries().iter().filter(|e| compute.contains(&e.model)) {
+    for entry in cx.entries().iter().filter(|e| e.has_workgroups()) {
         let Some(size) = entry.workgroup_size else {
             out.judge(&WORKGROUP_SIZE, verdict.clone(), at, || {
                 Draft::new(format!(
