@@ -207,7 +207,7 @@ impl Arena {
         if self.lean { room / 4 * 3 } else { room / 2 }
     }
 
-    /// What can still be taken of a zone if the module may have `limit` bytes.
+    /// The bytes that can still be taken of a zone if the module may have `limit` bytes.
     fn room_within(&self, limit: u32, zone: Zone) -> u32 {
         let usage = self.usage(zone);
         self.room_beside(limit, zone, usage.now + usage.resident)
