@@ -158,7 +158,7 @@ impl Book {
             match word.as_str() {
                 "--gpu" => {
                     let gpu = words.next().ok_or("--gpu has no name behind it")?;
-                    if !self.gpus.contains(gpu) {
+                    if gpu != "swiftshader" && !self.gpus.contains(gpu) {
                         return Err(format!("no GPU {gpu}: {}", self.gpus.join(", ")));
                     }
                 }
