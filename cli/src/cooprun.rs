@@ -15,6 +15,7 @@ mod execute;
 mod json;
 mod kernel_case;
 pub mod on;
+mod placed;
 mod placement;
 mod placement_drawing;
 mod prove;

@@ -237,59 +237,13 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     }
     let options = options(cli, profile.as_deref(), spec)?;
     can_run(&options.passes, options.target)?;
-    let mut seen: Vec<(String, Module)> = Vec::new();
-    let dumped = |name: &str| match (&cli.dump_after, &cli.dump_dir) {
-        (Some(which), Some(_)) => which == "all" || name.ends_with(&format!("-{which}")),
-        _ => false,
-    };
-    let wanted = |name: &str| cli.dump_changed.is_some() || dumped(name);
-    let watched = |options: &Options<'_>, seen: &mut Vec<(String, Module)>| {
-        seen.clear();
-        if options.passes.len() < cli.passes.len() && options.passes.is_empty() {
-            return Ok(component_passes::unlowered(&loaded.module, options));
-        }
-        lower_with(&loaded.module, options, &mut |name, module| {
-            if wanted(name) {
-                seen.push((name.to_owned(), module.clone()));
-            }
-        })
-    };
-    let lowered = watched(&options, &mut seen);
+    let mut seen = Seen { cli, modules: Vec::new() };
+    let lowered = seen.lower(&loaded, &options);
     if let Ok(lowered) = &lowered {
         have_run(&options.passes, lowered)?;
     }
-    let lacks = cli.without.lacks(profile.as_deref());
-    let lowered = lowered.and_then(|lowered| {
-        component_passes::run(&cli.passes, lowered, &options, lacks, &mut |name, module| {
-            if wanted(name) {
-                seen.push((name.to_owned(), module.clone()));
-            }
-        })
-    });
-    // What else the device lacks is for who asks for a lowering.
-    let whole = cli.passes.is_empty();
-    let fit = match (lowered, &profile) {
-        (Ok(lowered), Some(profile)) if whole => {
-            let target = lowered.report.target.clone();
-            let taken = or_scalar(&loaded.module, &options, lowered, profile);
-            if !seen.is_empty() && taken.as_ref().is_ok_and(|taken| taken.lowered.report.target != target) {
-                // What was taken instead is what is to be seen.
-                let _ = watched(&Options { target: Target::Scalar, ..options.clone() }, &mut seen);
-            }
-            taken
-        }
-        (lowered, _) => lowered.map(|lowered| Fit { lowered, lacking: Vec::new() }),
-    };
-    let fit = match fit {
-        Ok(fit) if whole => without_components(cli, &loaded, &options, fit).and_then(verified),
-        fit => fit.and_then(verified),
-    };
-    if let Some(dir) = &cli.dump_dir {
-        seen.iter().filter(|(name, _)| dumped(name)).try_for_each(|(name, module)| dump(dir, name, module))?;
-    }
-    if let Some(context) = cli.dump_changed {
-        dump_changed(cli, context, &loaded.module, &seen);
-    }
+    let fit = fit(cli, &loaded, &options, profile.as_ref(), lowered, &mut seen);
+    seen.write(&loaded)?;
     // What is lowered is verified before.
     if let Ok(fit) = &fit
         && !fit.lowered.report.changed
@@ -317,6 +271,81 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
         }
         Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
     }
+}
+
+/// The modules that passes leave, as far as the command line asks to see them.
+struct Seen<'a> {
+    cli: &'a Cli,
+    /// The names of passes, with the module after each.
+    modules: Vec<(String, Module)>,
+}
+
+impl Seen<'_> {
+    fn is_dumped(&self, name: &str) -> bool {
+        match (&self.cli.dump_after, &self.cli.dump_dir) {
+            (Some(which), Some(_)) => which == "all" || name.ends_with(&format!("-{which}")),
+            _ => false,
+        }
+    }
+
+    fn keep(&mut self, name: &str, module: &Module) {
+        if self.cli.dump_changed.is_some() || self.is_dumped(name) {
+            self.modules.push((name.to_owned(), module.clone()));
+        }
+    }
+
+    /// Lowers a module, and forgets what was seen of another lowering. Where only passes of component types are named, nothing is
+    /// lowered yet.
+    fn lower(&mut self, loaded: &Loaded, options: &Options<'_>) -> Result<Lowered, Error> {
+        self.modules.clear();
+        if options.passes.len() < self.cli.passes.len() && options.passes.is_empty() {
+            return Ok(component_passes::unlowered(&loaded.module, options));
+        }
+        lower_with(&loaded.module, options, &mut |name, module| self.keep(name, module))
+    }
+
+    fn write(&self, loaded: &Loaded) -> Result<(), FileError> {
+        if let Some(dir) = &self.cli.dump_dir {
+            let dumped = self.modules.iter().filter(|(name, _)| self.is_dumped(name));
+            dumped.into_iter().try_for_each(|(name, module)| dump(dir, name, module))?;
+        }
+        if let Some(context) = self.cli.dump_changed {
+            dump_changed(self.cli, context, &loaded.module, &self.modules);
+        }
+        Ok(())
+    }
+}
+
+/// Makes of what was lowered what the device runs: by the passes of component types that are named, or else by scalar code where the
+/// device does not run the other, and without the component types that it lacks.
+fn fit(
+    cli: &Cli,
+    loaded: &Loaded,
+    options: &Options<'_>,
+    profile: Option<&Arc<Profile>>,
+    lowered: Result<Lowered, Error>,
+    seen: &mut Seen<'_>,
+) -> Result<Fit, Error> {
+    let lacks = cli.without.lacks(profile.map(Arc::as_ref));
+    let mut keep = |name: &str, module: &Module| seen.keep(name, module);
+    let lowered = component_passes::run(&cli.passes, lowered?, options, lacks, &mut keep)?;
+    // What else the device lacks is for who asks for a lowering.
+    if !cli.passes.is_empty() {
+        return verified(Fit { lowered, lacking: Vec::new() });
+    }
+    let fit = match profile {
+        Some(profile) => {
+            let target = lowered.report.target.clone();
+            let taken = or_scalar(&loaded.module, options, lowered, profile);
+            if !seen.modules.is_empty() && taken.as_ref().is_ok_and(|taken| taken.lowered.report.target != target) {
+                // What was taken instead is what is to be seen.
+                let _ = seen.lower(loaded, &Options { target: Target::Scalar, ..options.clone() });
+            }
+            taken?
+        }
+        None => Fit { lowered, lacking: Vec::new() },
+    };
+    verified(without_components(cli, loaded, options, fit)?)
 }
 
 /// Returns what was lowered if it is well formed; nobody gets what is not.

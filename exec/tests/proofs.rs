@@ -426,6 +426,20 @@ fn differences_show_both_expressions() {
     assert!(found.original.len() < 2000 && found.original.contains('…'), "{}", found.original);
 }
 
+/// A sum of thousands of terms is one expression inside the other; to print it takes no more of the stack than a thread has.
+#[test]
+fn long_chains_are_shown() {
+    let chain = |last: &str| {
+        let steps = (0..4000).map(|k| format!("%s{} = OpFAdd %float %s{k} %b\n", k + 1)).collect::<String>();
+        float(&format!("%s0 = OpFAdd %float %a %b\n{steps}%r = OpFAdd %float %s4000 {last}"))
+    };
+    let (one, other) = (chain("%b"), chain("%c"));
+    let shown = move || proof(REALS, &one, &other).difference.expect("they differ");
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(shown).expect("a thread");
+    let found = thread.join().expect("it does not end");
+    assert_ne!(found.original, found.lowered);
+}
+
 /// Integers count modulo a power of two: each pair is proved, and its neighbor that differs for some data is not.
 #[test]
 fn integers_wrap() {

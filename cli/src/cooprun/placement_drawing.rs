@@ -1,6 +1,6 @@
 //! The drawing of placements: a grid of elements for each matrix, in the colors of the invocations that hold them.
 
-use super::placement::{Placed, short};
+use super::placed::{Placed, short};
 use crate::svg::{Anchor, Rectangle, Svg, color};
 
 /// The sizes of a grid.

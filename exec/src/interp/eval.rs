@@ -211,7 +211,7 @@ macro_rules! compare {
 
 /// Executes a component-wise instruction. `num` is the type of the first operand's components.
 fn each(regs: &mut Regs, op: Op, num: Num, dst: Row, args: [Row; 4], n: u32) -> bool {
-    let [a, b, c, d] = args;
+    let [a, b, c, _] = args;
     let w = num.bits();
     let s = move |v: u64| signed(v, w);
     let m = move |v: u64| mask(v, w);
@@ -226,14 +226,7 @@ fn each(regs: &mut Regs, op: Op, num: Num, dst: Row, args: [Row; 4], n: u32) -> 
         Op::BitwiseAnd | Op::LogicalAnd => regs.map2(dst, a, b, n, |x, y| x & y),
         Op::BitwiseOr | Op::LogicalOr => regs.map2(dst, a, b, n, |x, y| x | y),
         Op::BitwiseXor => regs.map2(dst, a, b, n, |x, y| x ^ y),
-        Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic => {
-            match op {
-                Op::ShiftLeftLogical => regs.map2(dst, a, b, n, |x, y| if y < u64::from(w) { m(x << y) } else { 0 }),
-                Op::ShiftRightLogical => regs.map2(dst, a, b, n, |x, y| if y < u64::from(w) { x >> y } else { 0 }),
-                _ => regs.map2(dst, a, b, n, |x, y| m((s(x) >> y.min(u64::from(w - 1))) as u64)),
-            }
-            (0..n).for_each(|i| undefine_where(regs, dst + i, |regs, l| regs.get(b + i, l) >= u64::from(w)));
-        }
+        Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic => shift(regs, op, w, dst, a, b, n),
         Op::BitReverse => regs.map1(dst, a, n, |x| x.reverse_bits() >> (64 - w)),
         Op::BitCount => regs.map1(dst, a, n, |x| u64::from(x.count_ones())),
         Op::IEqual | Op::LogicalEqual | Op::PtrEqual => regs.map2(dst, a, b, n, |x, y| u64::from(x == y)),
@@ -285,31 +278,40 @@ fn each(regs: &mut Regs, op: Op, num: Num, dst: Row, args: [Row; 4], n: u32) -> 
         Op::QuantizeToF16 => regs.map1(dst, a, n, quantize),
         Op::RoundFToTF32INTEL => regs.map1(dst, a, n, round_tf32),
 
-        Op::BitFieldInsert => {
-            for i in 0..n {
-                field(regs, w, dst + i, [a + i, b + i, c, d], move |base, insert, offset, count| {
-                    let ones = mask(u64::MAX, count as u32);
-                    m(base & !(ones << offset) | (insert & ones) << offset)
-                });
-            }
-        }
-        Op::BitFieldUExtract => {
-            for i in 0..n {
-                field(regs, w, dst + i, [a + i, a + i, b, c], |base, _, offset, count| {
-                    mask(base >> offset, count as u32)
-                });
-            }
-        }
-        Op::BitFieldSExtract => {
-            for i in 0..n {
-                field(regs, w, dst + i, [a + i, a + i, b, c], move |base, _, offset, count| {
-                    m(signed(mask(base >> offset, count as u32), count as u32) as u64)
-                });
-            }
-        }
+        Op::BitFieldInsert | Op::BitFieldUExtract | Op::BitFieldSExtract => bit_field(regs, op, w, dst, args, n),
         _ => return false,
     }
     true
+}
+
+/// Shifts bits of numbers of `w` bits; by `w` and more, the result is undefined.
+fn shift(regs: &mut Regs, op: Op, w: u32, dst: Row, a: Row, b: Row, n: u32) {
+    let width = u64::from(w);
+    match op {
+        Op::ShiftLeftLogical => regs.map2(dst, a, b, n, |x, y| if y < width { mask(x << y, w) } else { 0 }),
+        Op::ShiftRightLogical => regs.map2(dst, a, b, n, |x, y| if y < width { x >> y } else { 0 }),
+        _ => regs.map2(dst, a, b, n, |x, y| mask((signed(x, w) >> y.min(width - 1)) as u64, w)),
+    }
+    (0..n).for_each(|i| undefine_where(regs, dst + i, |regs, l| regs.get(b + i, l) >= width));
+}
+
+/// Replaces or extracts bits of numbers of `w` bits.
+fn bit_field(regs: &mut Regs, op: Op, w: u32, dst: Row, [a, b, c, d]: [Row; 4], n: u32) {
+    for i in 0..n {
+        let (dst, a) = (dst + i, a + i);
+        match op {
+            Op::BitFieldInsert => field(regs, w, dst, [a, b + i, c, d], |base, insert, offset, count| {
+                let ones = mask(u64::MAX, count as u32);
+                mask(base & !(ones << offset) | (insert & ones) << offset, w)
+            }),
+            Op::BitFieldUExtract => {
+                field(regs, w, dst, [a, a, b, c], |base, _, offset, count| mask(base >> offset, count as u32));
+            }
+            _ => field(regs, w, dst, [a, a, b, c], |base, _, offset, count| {
+                mask(signed(mask(base >> offset, count as u32), count as u32) as u64, w)
+            }),
+        }
+    }
 }
 
 fn quantize(x: u64) -> u64 {
