@@ -90,7 +90,7 @@ fn lowerings_are_timed() {
     };
     let (code, out, errors) = run(&["--runs", "1", "--only", "q4_0"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""), "{out}");
-    for target in ["to khr, 5 pipelines: ", "to scalar, 5 pipelines: "] {
+    for target in ["to khr, 6 pipelines: ", "to scalar, 6 pipelines: "] {
         assert!(out.contains(target) && out.contains(" ms at the median, "), "{out}");
     }
     let (code, _, errors) = run(&["--profile", "nvidia"]);

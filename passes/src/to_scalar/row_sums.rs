@@ -8,10 +8,10 @@
 
 use crate::matrix::row_uniform::is_splat;
 use crate::ssa;
-use coop_ir::builder::{FunctionBuilder, Globals, add_global};
+use coop_ir::builder::{FunctionBuilder, Globals, add_global, decorate};
 use coop_ir::constant::Constants;
 use coop_ir::rewrite::insert_before;
-use coop_ir::spv::{CooperativeMatrixReduce, CooperativeMatrixUse, Scope};
+use coop_ir::spv::{CooperativeMatrixReduce, CooperativeMatrixUse, Decoration, Scope};
 use coop_ir::types::{self, CoopMat, Scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
@@ -87,6 +87,8 @@ impl RowSum {
             let Some(ty) = types::coop_mat_of(m, value).filter(|ty| ty.component != component) else { continue };
             let ty = accumulator(m, ty, component);
             value = self.before(m, Op::FConvert, ty, [value.into()]);
+            // Mesa would take the number as it was before it was rounded.
+            decorate(m, value, Decoration::NoContraction, &[]);
         }
         let product = m.inst(self.product).clone();
         let Some(d) = product.ty else { return };
