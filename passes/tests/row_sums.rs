@@ -42,3 +42,19 @@ fn a_conversion_with_a_rounding_mode_stays() {
     let output = lowered(&text::parse(&source).expect("the module parses"));
     assert_eq!(functions(&output, "coop_product"), 1);
 }
+
+/// A constant that the pipeline may still set is not taken for its default.
+#[test]
+fn a_factor_that_can_be_specialized_stays() {
+    let mut source = text::print(&module(), &text::PrintOptions::default()).text;
+    let construct = source.lines().find(|l| l.contains("= OpCompositeConstruct")).expect("a splat").to_owned();
+    let number = construct.split_whitespace().last().expect("its number");
+    source = source.replace(&construct, &construct.replace(number, "%settable"));
+    source = source.replacen("OpDecorate", "OpDecorate %settable SpecId 7\nOpDecorate", 1);
+    let half = source.lines().find(|l| l.contains("OpTypeFloat 16")).expect("f16").to_owned();
+    let ty = half.split_whitespace().next().expect("its id");
+    source = source.replacen(&half, &format!("{half}\n%settable = OpSpecConstant {ty} 1"), 1);
+    let output = lowered(&text::parse(&source).expect("the module parses"));
+    let settable = output.globals_with(Op::SpecConstant).find_map(|r| output.inst(r).result).expect("it stays");
+    assert!(output.all().any(|r| output.inst(r).op == Op::FConvert && output.inst(r).ids().eq([settable])));
+}

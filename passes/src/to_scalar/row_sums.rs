@@ -76,7 +76,7 @@ impl RowSum {
         }
         let number = m.def_inst(b)?.ids().next()?;
         let one = if scalar(of(b)?)? == F16 { 0x3c00 } else { 0x3f80_0000 };
-        let factor = Some(number).filter(|v| constants.get(*v).value() != Some(one));
+        let factor = Some(number).filter(|v| constants.get(*v).fixed() != Some(one));
         Some(RowSum { product: r, a, from, rounded_to: a_type.component, factor, c })
     }
 
