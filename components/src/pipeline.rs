@@ -1,7 +1,7 @@
 //! The passes in order, and the loop that runs them.
 
 use crate::report::instructions;
-use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, memory_model, storage, version};
+use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, long, memory_model, storage, version};
 use coop_device::{Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
@@ -43,6 +43,7 @@ pub static PASSES: &[Pass] = &[
         run: float8::run,
     },
     Pass { name: "storage", summary: "access memory of narrow types by words of 32 bits", run: storage::run },
+    Pass { name: "long", summary: "compute with pairs of 32-bit integers instead of 64-bit ones", run: long::run },
     Pass { name: "half", summary: "compute with f32 instead of f16, and round to f16", run: half::run },
     Pass {
         name: "integer",
