@@ -15,6 +15,7 @@
 //! 5. [`coop_ir::verify`] holds after each pass.
 
 mod cast;
+mod constants;
 mod emit;
 mod float;
 mod float8;

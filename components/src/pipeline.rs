@@ -1,7 +1,9 @@
 //! The passes in order, and the loop that runs them.
 
 use crate::report::instructions;
-use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, long, memory_model, storage, version};
+use crate::{
+    Error, Lacks, Lowered, Refusal, Report, constants, float8, half, integer, long, memory_model, storage, version,
+};
 use coop_device::{Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
@@ -32,6 +34,11 @@ pub struct Pass {
 pub static PASSES: &[Pass] = &[
     Pass { name: "groups", summary: "replace decoration groups by decorations", run: groups },
     Pass { name: "matrices", summary: "refuse matrices, which are lowered before", run: matrices },
+    Pass {
+        name: "constants",
+        summary: "compute constants of such types in the code that uses them",
+        run: constants::run,
+    },
     Pass {
         name: "memory-model",
         summary: "replace the Vulkan memory model by that of GLSL 4.50",
