@@ -7,7 +7,7 @@ use common::{case, everything, interpret, lowered, parse, same};
 use coop_exec::testing::run_clean;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
-use coop_ir::{Module, binary};
+use coop_ir::{Module, Op, binary};
 use std::fmt::Write;
 
 const INVOCATIONS: u32 = 32 * 64;
@@ -83,8 +83,8 @@ fn module(bits: u32, count: u32, first: u32) -> Module {
 
 /// The runs: bits of a number, numbers, the first.
 fn rows() -> Vec<(u32, u32, u32)> {
-    let bytes = [1, 2, 3, 4, 5, 7, 8, 13].into_iter().flat_map(|count| [0, 1, 3].map(|first| (8, count, first)));
-    bytes.chain([1, 2, 3, 5].into_iter().flat_map(|count| [0, 1].map(|first| (16, count, first)))).collect()
+    let bytes = [2, 3, 5, 8, 13].into_iter().flat_map(|count| [0, 1, 3].map(|first| (8, count, first)));
+    bytes.chain([1, 3].into_iter().flat_map(|count| [0, 1].map(|first| (16, count, first)))).collect()
 }
 
 fn case_of(bits: u32, count: u32) -> Case {
@@ -100,7 +100,11 @@ fn on(run: impl Fn(&str, &Module, &Case) -> coop_exec::Outcome) {
         let what = format!("{count} numbers of {bits} bits from {first} on");
         let (module, case) = (module(bits, count, first), case_of(bits, count));
         let wanted = interpret(&what, &module, &case, 8);
-        same(&what, &run(&what, &lowered(&what, &module, everything()).module, &case), &wanted);
+        let lowered = lowered(&what, &module, everything()).module;
+        // Runs of whole words are joined: a function tests where they begin.
+        let joined = lowered.all().any(|r| lowered.inst(r).op == Op::FunctionCall);
+        assert_eq!(joined, count * bits >= 32, "{what}");
+        same(&what, &run(&what, &lowered, &case), &wanted);
     }
 }
 
