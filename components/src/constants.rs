@@ -37,7 +37,7 @@ fn in_code(m: &Module, cx: &Cx<'_>) -> Vec<(Id, Inst)> {
         // Initializers, scopes and semantics are constants.
         let constant = |i: &&Inst| {
             let scopes = i.op.is_atomic() || i.op.group_operation().is_some();
-            scopes || matches!(i.op, Op::Variable | Op::ControlBarrier | Op::MemoryBarrier)
+            scopes || matches!(i.op, Op::ControlBarrier | Op::MemoryBarrier) || i.op == Op::Variable
         };
         let in_functions = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(constant);
         let others = m.globals.iter().map(|r| m.inst(*r)).chain(in_functions);
@@ -62,7 +62,7 @@ fn begin_with(m: &mut Module, f: usize, computed: &[(Id, Inst)]) {
     let mut ids: FxHashMap<Id, Id> = FxHashMap::default();
     let mut new: Vec<InstRef> = Vec::new();
     for (id, i) in computed.iter().filter(|(id, _)| used.contains(id)) {
-        let op = i.word(0).and_then(|op| u16::try_from(op).ok()).map(Op);
+        let op = i.operands.first().and_then(|op| u16::try_from(op.word()).ok()).map(Op);
         let (Some(op), fresh) = (op, m.fresh_id()) else { continue };
         let mut inst = Inst::new(op, i.ty, Some(fresh), i.operands.iter().skip(1).copied());
         inst.map_ids(|id| ids.get(&id).copied().unwrap_or(id));

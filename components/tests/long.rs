@@ -349,7 +349,7 @@ vulkan_test!(
     }
 );
 
-/// What has no lowering is refused with the instruction's name.
+/// Other uses are refused with the instruction's name.
 #[test]
 fn other_uses_are_refused() {
     let rows = [

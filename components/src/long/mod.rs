@@ -277,7 +277,7 @@ impl Long {
     /// A number of bits takes one truth value, a vector one for each component.
     fn select(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst) {
         if i.ty.is_some_and(|ty| is_long(b.module, ty))
-            && let Some(condition) = i.id(0)
+            && let Some(condition) = i.ids().next()
         {
             let pair = b.globals.vector(b.module, self.code.bool, 2);
             let both = b.ids(Op::CompositeConstruct, pair, &[condition; 2]);
@@ -288,7 +288,7 @@ impl Long {
 
     /// Casts, also of addresses.
     fn cast(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst) -> Result<(), Refusal> {
-        let (Some(ty), Some(value)) = (i.ty, i.id(0)) else {
+        let (Some(ty), Some(value)) = (i.ty, i.ids().next()) else {
             b.keep(r);
             return Ok(());
         };
@@ -379,9 +379,7 @@ impl Long {
         if i.op == Op::SNegate {
             return Some(self.code.negate(b, x));
         }
-        let known =
-            matches!(i.op, Op::IAdd | Op::ISub | Op::IMul | Op::UDiv | Op::UMod | Op::SDiv | Op::SRem | Op::SMod);
-        let y = ids.get(1).copied().filter(|_| known)?;
+        let y = ids.get(1).copied().filter(|_| i.op.is_integer_arithmetic())?;
         let y = self.pair(b, y);
         Some(match i.op {
             Op::IAdd => self.code.add(b, x, y),
@@ -391,13 +389,15 @@ impl Long {
             Op::UMod => self.code.divide(b, x, y)[1],
             Op::SDiv => self.code.divide_signed(b, x, y)[0],
             Op::SRem => self.code.divide_signed(b, x, y)[1],
-            _ => self.code.modulo(b, x, y),
+            Op::SMod => self.code.modulo(b, x, y),
+            _ => return None,
         })
     }
 
     /// Compares numbers.
     fn comparison(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Option<Id> {
-        let (x, y) = i.id(0).zip(i.id(1))?;
+        let mut ids = i.ids();
+        let (x, y) = ids.next().zip(ids.next())?;
         let (x, y) = (self.pair(b, x), self.pair(b, y));
         let (order, swapped, not) = match i.op {
             Op::IEqual => return Some(self.code.equal(b, x, y)),
@@ -472,7 +472,7 @@ fn moves_bits(op: GroupOp) -> bool {
 
 /// Returns true if an instruction moves values, or computes each bit by itself.
 fn keeps_values(op: Op) -> bool {
-    let bits = matches!(op, Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor | Op::Not);
+    let bits = matches!(op, Op::BitwiseAnd | Op::BitwiseOr) || matches!(op, Op::BitwiseXor | Op::Not);
     let whole = op.takes_any_type() || op.moves_whole_values() || op.is_composite() || op == Op::CopyLogical;
     bits || whole || op == Op::CopyMemory || op == Op::ArrayLength
 }
