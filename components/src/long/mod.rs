@@ -318,7 +318,7 @@ impl Long {
             b.keep(r);
             return Ok(());
         };
-        let signed = !matches!(i.op, Op::UConvert | Op::ConvertUToF | Op::ConvertFToU);
+        let signed = !matches!(i.op, Op::UConvert | Op::ConvertUToF) && i.op != Op::ConvertFToU;
         let shape = |m: &Module, ty: Option<Id>| ty.and_then(|ty| types::scalar(m, ty));
         let (from, to) = (shape(b.module, b.module.type_of(value)), shape(b.module, Some(ty)));
         let uint = self.code.uint;
