@@ -15,11 +15,12 @@ pub struct Lacks {
 
 impl Lacks {
     /// The features that the passes of this crate do without.
-    pub const FEATURES: [Feature; 13] = [
+    pub const FEATURES: [Feature; 14] = [
         Feature::ShaderFloat16,
         Feature::ShaderFloat8,
         Feature::ShaderInt16,
         Feature::ShaderInt8,
+        Feature::ShaderInt64,
         Feature::StorageBuffer16BitAccess,
         Feature::UniformAndStorageBuffer16BitAccess,
         Feature::StoragePushConstant16,
@@ -80,7 +81,7 @@ impl Lacks {
         storage(class, scalar.width()).is_some_and(|feature| self.has(feature))
     }
 
-    /// Returns true if a type has to be held by a wider one in a module: the device has no arithmetic for it, and the module
+    /// Returns true if a type has to be held by another one in a module: the device has no arithmetic for it, and the module
     /// computes with it, or will when it takes values out of words.
     pub(crate) fn in_software(self, m: &Module, scalar: Scalar) -> bool {
         let Some((feature, capability)) = arithmetic(scalar) else { return false };
@@ -97,6 +98,7 @@ fn arithmetic(scalar: Scalar) -> Option<(Feature, Capability)> {
         Scalar::E4M3 | Scalar::E5M2 => (Feature::ShaderFloat8, Capability::Float8EXT),
         Scalar::Int { width: 16, .. } => (Feature::ShaderInt16, Capability::Int16),
         Scalar::Int { width: 8, .. } => (Feature::ShaderInt8, Capability::Int8),
+        Scalar::Int { width: 64, .. } => (Feature::ShaderInt64, Capability::Int64),
         _ => return None,
     })
 }

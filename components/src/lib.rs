@@ -1,5 +1,5 @@
-//! Lowerings of component types: module in, module out, for devices that lack 16-bit floats, small integers, memory of
-//! them, or the Vulkan memory model.
+//! Lowerings of component types: module in, module out, for devices that lack 16-bit floats, small or 64-bit integers, memory
+//! of them, or the Vulkan memory model.
 //!
 //! [`lower`] runs the passes of [`PASSES`] in order and gives the new module with a [`Report`] of the types that became
 //! software, or a [`Refusal`]. It is for modules without cooperative matrices: those are lowered first (`coop_passes`).
@@ -15,12 +15,14 @@
 //! 5. [`coop_ir::verify`] holds after each pass.
 
 mod cast;
+mod constants;
 mod emit;
 mod float;
 mod float8;
 mod half;
 mod integer;
 mod lacks;
+mod long;
 mod memory_model;
 mod narrow;
 mod pipeline;

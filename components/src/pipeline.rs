@@ -1,7 +1,9 @@
 //! The passes in order, and the loop that runs them.
 
 use crate::report::instructions;
-use crate::{Error, Lacks, Lowered, Refusal, Report, float8, half, integer, memory_model, storage, version};
+use crate::{
+    Error, Lacks, Lowered, Refusal, Report, constants, float8, half, integer, long, memory_model, storage, version,
+};
 use coop_device::{Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
@@ -33,6 +35,11 @@ pub static PASSES: &[Pass] = &[
     Pass { name: "groups", summary: "replace decoration groups by decorations", run: groups },
     Pass { name: "matrices", summary: "refuse matrices, which are lowered before", run: matrices },
     Pass {
+        name: "constants",
+        summary: "compute constants of such types in the code that uses them",
+        run: constants::run,
+    },
+    Pass {
         name: "memory-model",
         summary: "replace the Vulkan memory model by that of GLSL 4.50",
         run: memory_model::run,
@@ -43,6 +50,7 @@ pub static PASSES: &[Pass] = &[
         run: float8::run,
     },
     Pass { name: "storage", summary: "access memory of narrow types by words of 32 bits", run: storage::run },
+    Pass { name: "long", summary: "compute with pairs of 32-bit integers instead of 64-bit ones", run: long::run },
     Pass { name: "half", summary: "compute with f32 instead of f16, and round to f16", run: half::run },
     Pass {
         name: "integer",

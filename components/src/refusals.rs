@@ -16,9 +16,9 @@ pub struct RefusalRule {
 /// All reasons that are this crate's own, by id. `components/tests/refusals.rs` has modules for them.
 pub static REFUSALS: &[RefusalRule] = &[RefusalRule {
     id: "refused-component-type",
-    summary: "a use of f16, of small integers or of memory of them that has no lowering for a device without the feature",
+    summary: "a use of f16, of small or 64-bit integers or of memory of them that has no lowering for a device without the feature",
     why: "On a device without a component type, its numbers are held by wider ones, and memory of them is accessed by \
-          words of 32 bits. That takes access chains from variables of known layout: pointers that are passed, chosen or \
+          words of 32 bits; integers of 64 bits are pairs of words. That takes access chains from variables of known layout: pointers that are passed, chosen or \
           stored, device addresses, row-major matrices, atomic operations on narrow numbers, specialization constants of \
           narrow types, and rounding modes other than to nearest even have no such lowering; see docs/component-types.md.",
     remedy: "Do what the message says, or lower for a device that has the feature it names.",

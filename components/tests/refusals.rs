@@ -96,6 +96,25 @@ fn uses_without_a_lowering_are_refused() {
     }
 }
 
+/// A constant that is computed from what the pipeline sets is computed in the code: the result is the pipeline's. One that an array's
+/// length needs is refused.
+#[test]
+fn computed_constants_become_code() {
+    let globals = "%f32 = OpTypeFloat 32\n%scale = OpSpecConstant %f32 0x1.002p+0\n%narrow = OpSpecConstantOp %half FConvert %scale\n\
+                   %wide = OpSpecConstantOp %f32 FConvert %narrow";
+    let code =
+        "%v = OpLoad %half %pointer\n%w = OpFMul %half %v %narrow\nOpStore %other %w\n%x = OpFAdd %f32 %wide %wide";
+    let m = module(globals, code);
+    let lowered = lower(&m, &Options::new(everything())).unwrap_or_else(|e| panic!("{e}"));
+    let text = text::print(&lowered.module, &text::PrintOptions::default()).text;
+    assert!(text.contains("OpSpecConstant %") && !text.contains("OpSpecConstantOp"), "{text}");
+    common::valid("computed constants", &lowered.module);
+    let length = "%length = OpSpecConstantOp %uint UConvert %short\n%array = OpTypeArray %uint %length\n\
+                  %own = OpTypePointer Private %array\n%kept = OpVariable %own Private";
+    let refused = refusal("a length", &module(length, "%v = OpCopyObject %own %kept"));
+    assert!(refused.reason.contains("computed from narrow ones"), "{refused}");
+}
+
 /// A function that gets a pointer is refused at the parameter.
 #[test]
 fn pointers_are_not_passed() {

@@ -1,0 +1,478 @@
+//! Computes with pairs of 32-bit words instead of integers of 64 bits, where the device has no arithmetic with them.
+//!
+//! Precondition: no matrices. Effect: the type becomes the vector of two words, the low one first, which has the size, the
+//! alignment and the order of bytes that the number has in memory. Operations are exact modulo 2^64, those of a conversion
+//! to a floating-point number round once. Indices become their low words.
+//!
+//! Refuses: vectors of such integers, specialization constants, interfaces and atomic operations of them, selectors of
+//! `OpSwitch`, fields and counts of bits, products of double width, and reductions of subgroups but those bit by bit.
+
+mod float;
+mod pair;
+
+use crate::Refusal;
+use crate::emit;
+use crate::narrow::Notes;
+use crate::pipeline::Cx;
+use crate::report::Software;
+use crate::storage::numbers;
+use coop_ir::builder::{FunctionBuilder, Globals, add_global};
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::effects::{ExtSet, ExtSets};
+use coop_ir::grammar::GroupOp;
+use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::rewrite::{replace_uses, sort_globals, unify_types};
+use coop_ir::spv::{GlslStd450 as Glsl, StorageClass};
+use coop_ir::types::{self, Scalar, Type};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, string_operands};
+use pair::{Code, Order, Pair, Shift};
+
+const REMEDY: &str = "use 32-bit integers there, or a device with shaderInt64";
+
+/// The pass while it runs.
+struct Long {
+    code: Code,
+    constants: Constants,
+    sets: ExtSets,
+    glsl: Id,
+    notes: Notes,
+    replaced: FxHashMap<Id, Id>,
+    /// The words of results that were computed.
+    pairs: FxHashMap<Id, Pair>,
+    /// The words of other values, with the block in which they were taken out.
+    taken: FxHashMap<Id, (Id, Pair)>,
+    /// The vectors that were made of results.
+    made: FxHashSet<Id>,
+}
+
+pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+    let declared: Vec<InstRef> =
+        m.globals_with(Op::TypeInt).filter(|r| m.inst(*r).result.is_some_and(|ty| is_long(m, ty))).collect();
+    if declared.is_empty() || !cx.lacks.in_software(m, Scalar::Int { width: 64, signed: false }) {
+        return Ok(());
+    }
+    check(m)?;
+    let mut g = Globals::new(m);
+    let (uint, bool) = (g.uint(m, 32), g.bool(m));
+    let code = Code::new(uint, bool, g.vector(m, uint, 2));
+    let (constants, sets) = (Constants::new(m, &Specialization::new()), ExtSets::new(m));
+    let mut pass = Long {
+        code,
+        constants,
+        sets,
+        glsl: glsl(m),
+        notes: Notes::default(),
+        replaced: FxHashMap::default(),
+        pairs: FxHashMap::default(),
+        taken: FxHashMap::default(),
+        made: FxHashSet::default(),
+    };
+    pass.globals(m, &mut g);
+    emit::rebuild(m, &mut g, &mut |b, r| pass.inst(b, r))?;
+    pass.notes.gone.extend(pass.replaced.keys());
+    pass.notes.apply(m);
+    replace_uses(m, &pass.replaced);
+    remove_unused(m, &pass.made);
+    for r in declared {
+        let name = if m.inst(r).operands.last() == Some(&Operand::Word(1)) { "s64" } else { "u64" };
+        let software = Software::Arithmetic { narrow: name.to_owned(), wide: "pairs of 32-bit integers".to_owned() };
+        cx.report.software.push(software);
+        let result = m.inst(r).result;
+        m.replace(r, Inst::new(Op::TypeVector, None, result, [uint.into(), 2.into()]));
+    }
+    unify_types(m);
+    sort_globals(m);
+    Ok(())
+}
+
+/// Returns true if a type is an integer of 64 bits.
+fn is_long(m: &Module, ty: Id) -> bool {
+    matches!(types::scalar(m, ty), Some(Scalar::Int { width: 64, .. }))
+}
+
+/// Returns true if a type is made of integers of 64 bits.
+fn has_long(m: &Module, ty: Id) -> bool {
+    numbers(m, ty).iter().any(|s| matches!(s, Scalar::Int { width: 64, .. }))
+}
+
+/// Returns the import of the instructions of GLSL.
+fn glsl(m: &mut Module) -> Id {
+    const NAME: &str = "GLSL.std.450";
+    let known = m.globals_with(Op::ExtInstImport).map(|r| m.inst(r));
+    let known = known.filter(|i| i.string(0).is_some_and(|(name, _)| name == NAME)).find_map(|i| i.result);
+    known.unwrap_or_else(|| {
+        let id = m.fresh_id();
+        add_global(m, Inst::new(Op::ExtInstImport, None, Some(id), string_operands(NAME)));
+        id
+    })
+}
+
+/// Refuses types and constants that can't become pairs.
+fn check(m: &Module) -> Result<(), Refusal> {
+    let longs = |ty: Option<Id>| ty.is_some_and(|ty| has_long(m, ty));
+    for r in m.globals.iter().copied() {
+        let i = m.inst(r);
+        let why = match Type::of_inst(i) {
+            Some(Type::Vector { elem, .. }) if is_long(m, elem) => "a vector of integers of 64 bits".to_owned(),
+            Some(Type::Pointer { storage: class @ (StorageClass::Input | StorageClass::Output), pointee })
+                if has_long(m, pointee) =>
+            {
+                format!("an integer of 64 bits in {class:?} memory")
+            }
+            _ if i.op.is_spec_literal() && longs(i.ty) => {
+                "a specialization constant of 64 bits, whose size the application knows,".to_owned()
+            }
+            _ if i.op == Op::SpecConstantOp && (longs(i.ty) || i.ids().any(|id| longs(m.type_of(id)))) => {
+                "a specialization constant that is computed with 64 bits".to_owned()
+            }
+            _ => continue,
+        };
+        return Err(refusal(r, &why));
+    }
+    Ok(())
+}
+
+fn refusal(r: InstRef, what: &str) -> Refusal {
+    Refusal::new(r, format!("{what} has no lowering to pairs of 32-bit integers"), REMEDY)
+}
+
+/// Removes the vectors of results of which only the words are used.
+fn remove_unused(m: &mut Module, made: &FxHashSet<Id>) {
+    let used: FxHashSet<Id> = m.all().flat_map(|r| m.inst(r).ids().collect::<Vec<_>>()).collect();
+    let unused =
+        |m: &Module, r: &InstRef| m.inst(*r).result.is_some_and(|id| made.contains(&id) && !used.contains(&id));
+    for f in 0..m.functions.len() {
+        for n in 0..m.functions[f].blocks.len() {
+            let insts = &m.functions[f].blocks[n].insts;
+            let gone: Vec<InstRef> = insts.iter().copied().filter(|r| unused(m, r)).collect();
+            if gone.is_empty() {
+                continue;
+            }
+            gone.iter().for_each(|r| m.forget(*r));
+            let gone: FxHashSet<InstRef> = gone.into_iter().collect();
+            m.functions[f].blocks[n].insts.retain(|r| !gone.contains(r));
+        }
+    }
+}
+
+impl Long {
+    /// Makes constants pairs, and lengths of arrays words.
+    fn globals(&mut self, m: &mut Module, g: &mut Globals) {
+        for r in m.globals.clone() {
+            let i = m.inst(r).clone();
+            if i.op == Op::Constant && i.ty.is_some_and(|ty| is_long(m, ty)) {
+                let Some(value) = i.result.and_then(|id| self.constants.get(id).fixed()) else { continue };
+                let pair = Pair { low: g.u32(m, value as u32), high: g.u32(m, (value >> 32) as u32) };
+                self.pairs.extend(i.result.map(|id| (id, pair)));
+                m.replace(r, Inst::new(Op::ConstantComposite, i.ty, i.result, [pair.low, pair.high].map(Operand::Id)));
+            } else if let Some(Type::Array { len, .. }) = Type::of_inst(&i)
+                && m.type_of(len).is_some_and(|ty| is_long(m, ty))
+                && let Some(value) = self.constants.get(len).fixed_as::<u64>()
+            {
+                let word = g.u32(m, u32::try_from(value).unwrap_or(u32::MAX));
+                m.inst_mut(r).map_ids(|id| if id == len { word } else { id });
+            }
+        }
+    }
+
+    fn inst(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) -> Result<(), Refusal> {
+        let i = b.module.inst(r).clone();
+        let m = &*b.module;
+        let touches = |ty: Id| has_long(m, ty);
+        if !i.ty.into_iter().chain(i.ids().filter_map(|id| m.type_of(id))).any(touches) || self.sets.is_note(&i) {
+            b.keep(r);
+            return Ok(());
+        }
+        let long = i.ty.is_some_and(|ty| is_long(b.module, ty));
+        let computed = match i.op {
+            Op::Bitcast | Op::ConvertPtrToU | Op::ConvertUToPtr => return self.cast(b, r, &i),
+            Op::Select => {
+                self.select(b, r, &i);
+                return Ok(());
+            }
+            op if op.is_conversion() && !op.is_saturating_conversion() => return self.conversion(b, r, &i),
+            op if op.is_ext_inst() => self.extended(b, &i),
+            op if op.is_access_chain() || op.moves_components() => {
+                self.indices(b, r, &i, 1);
+                return Ok(());
+            }
+            op if op.group_operation().is_some_and(moves_bits) => {
+                self.indices(b, r, &i, 2);
+                return Ok(());
+            }
+            op if keeps_values(op) => {
+                b.keep(r);
+                return Ok(());
+            }
+            _ if long => self.operation(b, &i),
+            op if op.compares_integers() => {
+                if let Some(result) = self.comparison(b, &i) {
+                    self.replace(i.result, result);
+                    return Ok(());
+                }
+                None
+            }
+            op if shift(op).is_some() => {
+                self.indices(b, r, &i, 1);
+                return Ok(());
+            }
+            _ => None,
+        };
+        let Some(pair) = computed else {
+            return Err(refusal(r, &format!("{} on integers of 64 bits", i.op)));
+        };
+        self.result(b, i.result, pair);
+        Ok(())
+    }
+
+    /// Returns the words of a value.
+    fn pair(&mut self, b: &mut FunctionBuilder<'_>, value: Id) -> Pair {
+        if let Some(pair) = self.pairs.get(&value) {
+            return *pair;
+        }
+        let here = b.block_id();
+        if let Some((_, pair)) = self.taken.get(&value).filter(|(block, _)| *block == here) {
+            return *pair;
+        }
+        let pair = self.code.parts(b, value);
+        self.taken.insert(value, (here, pair));
+        pair
+    }
+
+    /// Returns a number of another width, or the low word of one of 64 bits, as a word.
+    fn word(&mut self, b: &mut FunctionBuilder<'_>, value: Id) -> Id {
+        let ty = b.module.type_of(value);
+        match ty.and_then(|ty| types::scalar(b.module, ty)) {
+            Some(Scalar::Int { width: 64, .. }) => self.pair(b, value).low,
+            Some(Scalar::Int { width: 8 | 16, .. }) => b.ids(Op::UConvert, self.code.uint, &[value]),
+            _ => value,
+        }
+    }
+
+    fn replace(&mut self, result: Option<Id>, value: Id) {
+        let value = self.replaced.get(&value).copied().unwrap_or(value);
+        self.replaced.extend(result.map(|id| (id, value)));
+    }
+
+    fn result(&mut self, b: &mut FunctionBuilder<'_>, result: Option<Id>, pair: Pair) {
+        let Some(id) = result else { return };
+        let vector = self.code.vector(b, pair);
+        self.made.insert(vector);
+        self.pairs.insert(id, pair);
+        self.replaced.insert(id, vector);
+    }
+
+    /// Keeps an instruction, with the low words of its operands from the one at `first` on.
+    fn indices(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst, first: usize) {
+        for (n, o) in i.operands.iter().enumerate().skip(first) {
+            let Some(id) = o.id().filter(|id| b.module.type_of(*id).is_some_and(|ty| is_long(b.module, ty))) else {
+                continue;
+            };
+            let low = self.pair(b, id).low;
+            b.module.inst_mut(r).operands[n] = low.into();
+        }
+        b.keep(r);
+    }
+
+    /// A number of bits takes one truth value, a vector one for each component.
+    fn select(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst) {
+        if i.ty.is_some_and(|ty| is_long(b.module, ty))
+            && let Some(condition) = i.ids().next()
+        {
+            let pair = b.globals.vector(b.module, self.code.bool, 2);
+            let both = b.ids(Op::CompositeConstruct, pair, &[condition; 2]);
+            b.module.inst_mut(r).operands[0] = both.into();
+        }
+        b.keep(r);
+    }
+
+    /// Casts, also of addresses.
+    fn cast(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst) -> Result<(), Refusal> {
+        let (Some(ty), Some(value)) = (i.ty, i.ids().next()) else {
+            b.keep(r);
+            return Ok(());
+        };
+        let of = |m: &Module, ty: Option<Id>| ty.and_then(|ty| types::scalar_or_vector(m, ty));
+        let is_pair = |shape: Option<(Scalar, u32)>| {
+            let long = matches!(shape, Some((Scalar::Int { width: 64, .. }, 1)));
+            long || shape == Some((Scalar::Int { width: 32, signed: false }, 2))
+        };
+        let from = b.module.type_of(value);
+        if is_pair(of(b.module, from)) && is_pair(of(b.module, Some(ty))) {
+            if let Some(pair) = self.pairs.get(&value).copied() {
+                self.pairs.extend(i.result.map(|id| (id, pair)));
+            }
+            self.replace(i.result, value);
+            return Ok(());
+        }
+        if i.op != Op::Bitcast && !(is_pair(of(b.module, from)) || is_pair(of(b.module, Some(ty)))) {
+            return Err(refusal(r, &format!("{} of another type", i.op)));
+        }
+        b.module.inst_mut(r).op = Op::Bitcast;
+        b.keep(r);
+        Ok(())
+    }
+
+    fn conversion(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst) -> Result<(), Refusal> {
+        let (Some(ty), Some(value)) = (i.ty, i.converted()) else {
+            b.keep(r);
+            return Ok(());
+        };
+        let signed = !matches!(i.op, Op::UConvert | Op::ConvertUToF) && i.op != Op::ConvertFToU;
+        let shape = |m: &Module, ty: Option<Id>| ty.and_then(|ty| types::scalar(m, ty));
+        let (from, to) = (shape(b.module, b.module.type_of(value)), shape(b.module, Some(ty)));
+        let uint = self.code.uint;
+        let (from, to) = from.zip(to).ok_or_else(|| refusal(r, "a conversion of vectors of integers of 64 bits"))?;
+        self.notes.plain.extend(i.result);
+        let pair = match (from, to) {
+            (Scalar::Int { width: 64, .. }, Scalar::Int { width: 32, signed }) => {
+                let low = self.pair(b, value).low;
+                let low = if signed { b.ids(Op::Bitcast, ty, &[low]) } else { low };
+                self.replace(i.result, low);
+                return Ok(());
+            }
+            (Scalar::Int { width: 64, .. }, Scalar::Int { width: 8 | 16, .. }) => {
+                b.module.inst_mut(r).operands[0] = self.pair(b, value).low.into();
+                b.keep(r);
+                return Ok(());
+            }
+            (Scalar::Int { width: 64, .. }, s) if s.is_float() => {
+                let pair = self.pair(b, value);
+                let float = self.code.to_float(b, self.glsl, pair, signed, (ty, s));
+                let float = float.ok_or_else(|| refusal(r, &format!("a conversion to {s}")))?;
+                self.replace(i.result, float);
+                return Ok(());
+            }
+            (Scalar::Int { width: 8 | 16 | 32, .. }, _) => {
+                let op = if signed { Op::SConvert } else { Op::UConvert };
+                let low = match from {
+                    Scalar::Int { width: 32, signed: false } => value,
+                    Scalar::Int { width: 32, .. } => b.ids(Op::Bitcast, uint, &[value]),
+                    _ => b.ids(op, uint, &[value]),
+                };
+                let high = if signed { self.code.with(b, Op::ShiftRightArithmetic, low, 31) } else { b.u32(0) };
+                Some(Pair { low, high })
+            }
+            (s, _) if s.is_float() => {
+                let from = b.module.type_of(value).unwrap_or(ty);
+                self.code.of_float(b, self.glsl, value, signed, (from, s))
+            }
+            _ => None,
+        };
+        let pair = pair.ok_or_else(|| refusal(r, &format!("a conversion from {from} to {to}")))?;
+        self.result(b, i.result, pair);
+        Ok(())
+    }
+
+    /// Computes a number from numbers.
+    fn operation(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Option<Pair> {
+        let ids: Vec<Id> = i.ids().collect();
+        let x = self.pair(b, *ids.first()?);
+        if let Some(shift) = shift(i.op) {
+            let by = *ids.get(1)?;
+            if let Some(by) = self.constants.get(by).fixed() {
+                return Some(self.code.shift_by(b, shift, x, by as u32 % 64));
+            }
+            let by = self.word(b, by);
+            return Some(self.code.shift(b, shift, x, by));
+        }
+        if i.op == Op::SNegate {
+            return Some(self.code.negate(b, x));
+        }
+        let y = ids.get(1).copied().filter(|_| i.op.is_integer_arithmetic())?;
+        let y = self.pair(b, y);
+        Some(match i.op {
+            Op::IAdd => self.code.add(b, x, y),
+            Op::ISub => self.code.sub(b, x, y),
+            Op::IMul => self.code.mul(b, x, y),
+            Op::UDiv => self.code.divide(b, x, y)[0],
+            Op::UMod => self.code.divide(b, x, y)[1],
+            Op::SDiv => self.code.divide_signed(b, x, y)[0],
+            Op::SRem => self.code.divide_signed(b, x, y)[1],
+            Op::SMod => self.code.modulo(b, x, y),
+            _ => return None,
+        })
+    }
+
+    /// Compares numbers.
+    fn comparison(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Option<Id> {
+        let mut ids = i.ids();
+        let (x, y) = ids.next().zip(ids.next())?;
+        let (x, y) = (self.pair(b, x), self.pair(b, y));
+        let (order, swapped, not) = match i.op {
+            Op::IEqual => return Some(self.code.equal(b, x, y)),
+            Op::INotEqual => {
+                let equal = self.code.equal(b, x, y);
+                return Some(b.ids(Op::LogicalNot, self.code.bool, &[equal]));
+            }
+            Op::ULessThan => (Order::Unsigned, false, false),
+            Op::UGreaterThan => (Order::Unsigned, true, false),
+            Op::ULessThanEqual => (Order::Unsigned, true, true),
+            Op::UGreaterThanEqual => (Order::Unsigned, false, true),
+            Op::SLessThan => (Order::Signed, false, false),
+            Op::SGreaterThan => (Order::Signed, true, false),
+            Op::SLessThanEqual => (Order::Signed, true, true),
+            Op::SGreaterThanEqual => (Order::Signed, false, true),
+            _ => return None,
+        };
+        let (x, y) = if swapped { (y, x) } else { (x, y) };
+        let less = self.code.less(b, order, x, y);
+        Some(if not { b.ids(Op::LogicalNot, self.code.bool, &[less]) } else { less })
+    }
+
+    fn extended(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Option<Pair> {
+        let number = i.ext_instruction().map(Glsl).filter(|_| self.sets.of(i) == ExtSet::Glsl)?;
+        let pairs: Vec<Pair> = i.ids_from(2).map(|id| self.pair(b, id)).collect();
+        let signed = matches!(number, Glsl::SAbs | Glsl::SSign | Glsl::SMin | Glsl::SMax | Glsl::SClamp);
+        let order = if signed { Order::Signed } else { Order::Unsigned };
+        let code = &self.code;
+        let least = |b: &mut FunctionBuilder<'_>, x: Pair, y: Pair| {
+            let less = code.less(b, order, y, x);
+            code.select(b, less, y, x)
+        };
+        let greatest = |b: &mut FunctionBuilder<'_>, x: Pair, y: Pair| {
+            let less = code.less(b, order, x, y);
+            code.select(b, less, y, x)
+        };
+        Some(match (number, pairs.as_slice()) {
+            (Glsl::SAbs, [x]) => code.magnitude(b, *x),
+            (Glsl::SSign, [x]) => {
+                let (zero, one) = (code.constant(b, 0), code.constant(b, 1));
+                let is_zero = code.equal(b, *x, zero);
+                let negative = code.is_negative(b, *x);
+                let minus = code.constant(b, u64::MAX);
+                let sign = code.select(b, negative, minus, one);
+                code.select(b, is_zero, zero, sign)
+            }
+            (Glsl::SMin | Glsl::UMin, [x, y]) => least(b, *x, *y),
+            (Glsl::SMax | Glsl::UMax, [x, y]) => greatest(b, *x, *y),
+            (Glsl::SClamp | Glsl::UClamp, [x, low, high]) => {
+                let x = greatest(b, *x, *low);
+                least(b, x, *high)
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Returns the shift that an instruction is.
+fn shift(op: Op) -> Option<Shift> {
+    Some(match op {
+        Op::ShiftLeftLogical => Shift::Left,
+        Op::ShiftRightLogical => Shift::Logical,
+        Op::ShiftRightArithmetic => Shift::Arithmetic,
+        _ => return None,
+    })
+}
+
+/// Returns true if a group operation moves values, or computes each bit by itself.
+fn moves_bits(op: GroupOp) -> bool {
+    !op.is_reduction() || matches!(op, GroupOp::And | GroupOp::Or | GroupOp::Xor)
+}
+
+/// Returns true if an instruction moves values, or computes each bit by itself.
+fn keeps_values(op: Op) -> bool {
+    let bits = matches!(op, Op::BitwiseAnd | Op::BitwiseOr) || matches!(op, Op::BitwiseXor | Op::Not);
+    let whole = op.takes_any_type() || op.moves_whole_values() || op.is_composite() || op == Op::CopyLogical;
+    bits || whole || op == Op::CopyMemory || op == Op::ArrayLength
+}

@@ -1,0 +1,376 @@
+//! 64-bit integers by pairs of words: every operation against exact results, on numbers around the powers of two and random ones.
+
+mod common;
+
+use common::{interpret, lacks, lowered, parse};
+use coop_components::{Error, Options, lower};
+use coop_device::Feature;
+use coop_exec::testing::run_clean;
+use coop_exec::vulkan::VulkanExecutor;
+use coop_exec::{Case, Outcome, vulkan_test};
+use coop_ir::{Module, binary};
+
+/// An operation: code that computes `%r` (u64) of `%a`, `%b` (u64), `%sa`, `%sb` (s64), `%n` (the low 6 bits of `%b`) and
+/// `%f`, `%g` (f32); and the exact result. `None` where SPIR-V leaves it open.
+struct Row {
+    name: &'static str,
+    code: &'static str,
+    exact: fn(u64, u64) -> Option<u64>,
+}
+
+const fn row(name: &'static str, code: &'static str, exact: fn(u64, u64) -> Option<u64>) -> Row {
+    Row { name, code, exact }
+}
+
+/// The f32 of a test: the bits of the low word, scaled so that it has a place among the numbers of 64 bits.
+fn float(a: u64) -> f32 {
+    let exponent = 100 + (a >> 23 & 0xff) as u32 * 90 / 256;
+    f32::from_bits((a as u32 & 0x807f_ffff) | exponent << 23)
+}
+
+static ROWS: &[Row] = &[
+    row("add", "%r = OpIAdd %ulong %a %b", |a, b| Some(a.wrapping_add(b))),
+    row("sub", "%r = OpISub %ulong %a %b", |a, b| Some(a.wrapping_sub(b))),
+    row("mul", "%r = OpIMul %ulong %a %b", |a, b| Some(a.wrapping_mul(b))),
+    row("negate", "%r = OpSNegate %ulong %a", |a, _| Some(a.wrapping_neg())),
+    row("and", "%r = OpBitwiseAnd %ulong %a %b", |a, b| Some(a & b)),
+    row("or", "%r = OpBitwiseOr %ulong %a %sb", |a, b| Some(a | b)),
+    row("xor", "%r = OpBitwiseXor %ulong %a %b", |a, b| Some(a ^ b)),
+    row("not", "%r = OpNot %ulong %a", |a, _| Some(!a)),
+    row("udiv", "%r = OpUDiv %ulong %a %b", |a, b| a.checked_div(b)),
+    row("umod", "%r = OpUMod %ulong %a %b", |a, b| a.checked_rem(b)),
+    row("udiv small", "%d = OpBitwiseAnd %ulong %b %mask\n%r = OpUDiv %ulong %a %d", |a, b| a.checked_div(b & 0xffff)),
+    row("sdiv", "%q = OpSDiv %long %sa %sb\n%r = OpBitcast %ulong %q", |a, b| {
+        (a as i64).checked_div(b as i64).map(|v| v as u64)
+    }),
+    row("srem", "%q = OpSRem %long %sa %sb\n%r = OpBitcast %ulong %q", |a, b| {
+        (a as i64).checked_rem(b as i64).map(|v| v as u64)
+    }),
+    row("smod", "%q = OpSMod %long %sa %sb\n%r = OpBitcast %ulong %q", |a, b| {
+        let (a, b) = (a as i64, b as i64);
+        let rest = a.checked_rem(b)?;
+        Some((if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }) as u64)
+    }),
+    row("shl", "%r = OpShiftLeftLogical %ulong %a %n", |a, b| Some(a << (b & 63))),
+    row("shr", "%r = OpShiftRightLogical %ulong %a %n", |a, b| Some(a >> (b & 63))),
+    row("sar", "%r = OpShiftRightArithmetic %ulong %a %n", |a, b| Some((a as i64 >> (b & 63)) as u64)),
+    row("shl by a word", "%w = OpUConvert %uint %n\n%r = OpShiftLeftLogical %ulong %a %w", |a, b| Some(a << (b & 63))),
+    row("shl 0", "%r = OpShiftLeftLogical %ulong %a %l0", |a, _| Some(a)),
+    row("shl 7", "%r = OpShiftLeftLogical %ulong %a %l7", |a, _| Some(a << 7)),
+    row("shl 32", "%r = OpShiftLeftLogical %ulong %a %32", |a, _| Some(a << 32)),
+    row("shl 45", "%r = OpShiftLeftLogical %ulong %a %45", |a, _| Some(a << 45)),
+    row("shr 7", "%r = OpShiftRightLogical %ulong %a %l7", |a, _| Some(a >> 7)),
+    row("shr 32", "%r = OpShiftRightLogical %ulong %a %32", |a, _| Some(a >> 32)),
+    row("shr 45", "%r = OpShiftRightLogical %ulong %a %45", |a, _| Some(a >> 45)),
+    row("sar 7", "%r = OpShiftRightArithmetic %ulong %a %l7", |a, _| Some((a as i64 >> 7) as u64)),
+    row("sar 32", "%r = OpShiftRightArithmetic %ulong %a %32", |a, _| Some((a as i64 >> 32) as u64)),
+    row("sar 45", "%r = OpShiftRightArithmetic %ulong %a %45", |a, _| Some((a as i64 >> 45) as u64)),
+    row(
+        "a word by a number",
+        "%l = OpUConvert %uint %a\n%m = OpBitwiseAnd %ulong %n %31\n%w = OpShiftLeftLogical %uint %l %m\n%r = OpUConvert %ulong %w",
+        |a, b| Some(((a as u32) << (b & 31)).into()),
+    ),
+    row("equal", "%c = OpIEqual %bool %a %b\n%r = OpSelect %ulong %c %a %l7", |a, b| Some(if a == b { a } else { 7 })),
+    row(
+        "equal itself",
+        "%x = OpBitwiseXor %ulong %a %b\n%y = OpBitwiseXor %ulong %x %b\n%c = OpIEqual %bool %a %y\n%r = OpSelect %ulong %c %a %l7",
+        |a, _| Some(a),
+    ),
+    row("not equal", "%c = OpINotEqual %bool %a %b\n%r = OpSelect %ulong %c %a %l7", |a, b| {
+        Some(if a != b { a } else { 7 })
+    }),
+    row("ult", "%c = OpULessThan %bool %a %b\n%r = OpSelect %ulong %c %a %b", |a, b| Some(a.min(b))),
+    row("ule", "%c = OpULessThanEqual %bool %a %b\n%r = OpSelect %ulong %c %l7 %b", |a, b| {
+        Some(if a <= b { 7 } else { b })
+    }),
+    row("ugt", "%c = OpUGreaterThan %bool %a %b\n%r = OpSelect %ulong %c %a %b", |a, b| Some(a.max(b))),
+    row("uge", "%c = OpUGreaterThanEqual %bool %a %b\n%r = OpSelect %ulong %c %l7 %b", |a, b| {
+        Some(if a >= b { 7 } else { b })
+    }),
+    row("slt", "%c = OpSLessThan %bool %sa %sb\n%r = OpSelect %ulong %c %l7 %b", |a, b| {
+        Some(if (a as i64) < b as i64 { 7 } else { b })
+    }),
+    row("sle", "%c = OpSLessThanEqual %bool %sa %sb\n%r = OpSelect %ulong %c %l7 %b", |a, b| {
+        Some(if a as i64 <= b as i64 { 7 } else { b })
+    }),
+    row("sgt", "%c = OpSGreaterThan %bool %sa %sb\n%r = OpSelect %ulong %c %l7 %b", |a, b| {
+        Some(if a as i64 > b as i64 { 7 } else { b })
+    }),
+    row("sge", "%c = OpSGreaterThanEqual %bool %sa %sb\n%r = OpSelect %ulong %c %l7 %b", |a, b| {
+        Some(if a as i64 >= b as i64 { 7 } else { b })
+    }),
+    row("umin", "%r = OpExtInst %ulong %glsl UMin %a %b", |a, b| Some(a.min(b))),
+    row("umax", "%r = OpExtInst %ulong %glsl UMax %a %b", |a, b| Some(a.max(b))),
+    row("smin", "%q = OpExtInst %long %glsl SMin %sa %sb\n%r = OpBitcast %ulong %q", |a, b| {
+        Some((a as i64).min(b as i64) as u64)
+    }),
+    row("smax", "%q = OpExtInst %long %glsl SMax %sa %sb\n%r = OpBitcast %ulong %q", |a, b| {
+        Some((a as i64).max(b as i64) as u64)
+    }),
+    row("sabs", "%q = OpExtInst %long %glsl SAbs %sa\n%r = OpBitcast %ulong %q", |a, _| {
+        Some((a as i64).wrapping_abs() as u64)
+    }),
+    row("ssign", "%q = OpExtInst %long %glsl SSign %sa\n%r = OpBitcast %ulong %q", |a, _| {
+        Some((a as i64).signum() as u64)
+    }),
+    row("uclamp", "%r = OpExtInst %ulong %glsl UClamp %a %l7 %mask", |a, _| Some(a.clamp(7, 0xffff))),
+    row("to u32", "%w = OpUConvert %uint %a\n%r = OpUConvert %ulong %w", |a, _| Some(a & 0xffff_ffff)),
+    row("to s32", "%w = OpSConvert %int %sa\n%q = OpSConvert %long %w\n%r = OpBitcast %ulong %q", |a, _| {
+        Some(a as i32 as u64)
+    }),
+    row("to u32 and with its sign", "%w = OpUConvert %uint %a\n%r = OpSConvert %ulong %w", |a, _| {
+        Some(a as i32 as u64)
+    }),
+    row(
+        "cast to words",
+        "%v = OpBitcast %uint2 %a\n%t = OpVectorShuffle %uint2 %v %v 1 0\n%r = OpBitcast %ulong %t",
+        |a, _| Some(a.rotate_left(32)),
+    ),
+    row(
+        "a phi",
+        "%c = OpULessThan %bool %a %b\nOpSelectionMerge %end None\nOpBranchConditional %c %yes %no\n%yes = OpLabel\n%y = OpIAdd %ulong %a %l7\nOpBranch %end\n%no = OpLabel\n%z = OpISub %ulong %b %l7\nOpBranch %end\n%end = OpLabel\n%r = OpPhi %ulong %y %yes %z %no",
+        |a, b| Some(if a < b { a.wrapping_add(7) } else { b.wrapping_sub(7) }),
+    ),
+    row(
+        "a loop",
+        "OpBranch %head\n%head = OpLabel\n%i = OpPhi %ulong %l0 %entry %j %next\n%s = OpPhi %ulong %a %entry %t %next\nOpLoopMerge %end %next None\nOpBranch %check\n%check = OpLabel\n%c = OpULessThan %bool %i %l7\nOpBranchConditional %c %body %end\n%body = OpLabel\n%m = OpIMul %ulong %s %b\n%t = OpIAdd %ulong %m %i\nOpBranch %next\n%next = OpLabel\n%j = OpIAdd %ulong %i %l1\nOpBranch %head\n%end = OpLabel\n%r = OpIAdd %ulong %s %l0",
+        |a, b| Some((0..7).fold(a, |s, i| s.wrapping_mul(b).wrapping_add(i))),
+    ),
+    row("a function", "%r = OpFunctionCall %ulong %twice %a", |a, _| Some(a.wrapping_mul(2))),
+    row(
+        "memory of a function",
+        "OpStore %local %a\n%q = OpLoad %ulong %local\n%p2 = OpCompositeConstruct %two %q %b\n%r = OpCompositeExtract %ulong %p2 1",
+        |_, b| Some(b),
+    ),
+    row(
+        "an index",
+        "%x = OpBitwiseAnd %ulong %b %l7\n%p3 = OpAccessChain %plong %va %0 %x\n%r = OpLoad %ulong %p3",
+        |_, b| Some(numbers()[(b & 7) as usize].0),
+    ),
+    row("u64 to f32", "%x = OpConvertUToF %float %a\n%w = OpBitcast %uint %x\n%r = OpUConvert %ulong %w", |a, _| {
+        Some((a as f32).to_bits().into())
+    }),
+    row("s64 to f32", "%x = OpConvertSToF %float %sa\n%w = OpBitcast %uint %x\n%r = OpUConvert %ulong %w", |a, _| {
+        Some((a as i64 as f32).to_bits().into())
+    }),
+    row("f32 to u64", "%r = OpConvertFToU %ulong %g", |a, _| Some(float(a).abs() as u64)),
+    row("f32 to s64", "%q = OpConvertFToS %long %f\n%r = OpBitcast %ulong %q", |a, _| Some(float(a) as i64 as u64)),
+];
+
+/// Pairs of numbers: those around powers of two with one another, and random ones.
+fn numbers() -> Vec<(u64, u64)> {
+    let mut edges: Vec<u64> = vec![0, 1, 2, 3, 5, u64::MAX, u64::MAX - 1];
+    for power in [7, 16, 24, 25, 31, 32, 33, 40, 48, 53, 62, 63] {
+        let p = 1u64 << power;
+        edges.extend([p - 1, p, p + 1, p.wrapping_neg()]);
+    }
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        // Numbers of all lengths.
+        state >> (state.wrapping_mul(0xd134_2543_de82_ef95) >> 58)
+    };
+    let all = edges.iter().flat_map(|a| edges.iter().map(|b| (*a, *b))).collect::<Vec<_>>();
+    let mut all: Vec<(u64, u64)> = all.into_iter().chain((0..1000).map(|_| (random(), random()))).collect();
+    all.truncate(all.len() / 64 * 64);
+    all
+}
+
+fn module(code: &str) -> Module {
+    parse(&format!(
+        r#"
+               OpCapability Shader
+               OpCapability Int64
+       %glsl = OpExtInstImport "GLSL.std.450"
+               OpMemoryModel Logical GLSL450
+               OpEntryPoint GLCompute %main "main" %id %va %vb %vf %vr
+               OpExecutionMode %main LocalSize 64 1 1
+               OpDecorate %id BuiltIn GlobalInvocationId
+               OpDecorate %va DescriptorSet 0
+               OpDecorate %va Binding 0
+               OpDecorate %vb DescriptorSet 0
+               OpDecorate %vb Binding 1
+               OpDecorate %vf DescriptorSet 0
+               OpDecorate %vf Binding 2
+               OpDecorate %vr DescriptorSet 0
+               OpDecorate %vr Binding 3
+               OpDecorate %longs ArrayStride 8
+               OpDecorate %floats ArrayStride 4
+               OpDecorate %bl Block
+               OpDecorate %bf Block
+               OpMemberDecorate %bl 0 Offset 0
+               OpMemberDecorate %bf 0 Offset 0
+       %void = OpTypeVoid
+         %fn = OpTypeFunction %void
+       %bool = OpTypeBool
+       %uint = OpTypeInt 32 0
+        %int = OpTypeInt 32 1
+      %ulong = OpTypeInt 64 0
+       %long = OpTypeInt 64 1
+      %uint2 = OpTypeVector %uint 2
+      %uint3 = OpTypeVector %uint 3
+      %float = OpTypeFloat 32
+          %0 = OpConstant %uint 0
+         %l0 = OpConstant %ulong 0
+         %l1 = OpConstant %ulong 1
+         %l2 = OpConstant %ulong 2
+         %l7 = OpConstant %ulong 7
+         %31 = OpConstant %ulong 31
+         %32 = OpConstant %uint 32
+         %45 = OpConstant %ulong 45
+         %63 = OpConstant %ulong 63
+       %mask = OpConstant %ulong 65535
+      %longs = OpTypeRuntimeArray %ulong
+     %floats = OpTypeRuntimeArray %float
+        %two = OpTypeArray %ulong %l2
+         %bl = OpTypeStruct %longs
+         %bf = OpTypeStruct %floats
+        %pbl = OpTypePointer StorageBuffer %bl
+        %pbf = OpTypePointer StorageBuffer %bf
+      %plong = OpTypePointer StorageBuffer %ulong
+     %pfloat = OpTypePointer StorageBuffer %float
+       %pfun = OpTypePointer Function %ulong
+        %pin = OpTypePointer Input %uint3
+      %unary = OpTypeFunction %ulong %ulong
+         %va = OpVariable %pbl StorageBuffer
+         %vb = OpVariable %pbl StorageBuffer
+         %vf = OpVariable %pbf StorageBuffer
+         %vr = OpVariable %pbl StorageBuffer
+         %id = OpVariable %pin Input
+      %twice = OpFunction %ulong None %unary
+          %given = OpFunctionParameter %ulong
+       %only = OpLabel
+        %sum = OpIAdd %ulong %given %given
+               OpReturnValue %sum
+               OpFunctionEnd
+       %main = OpFunction %void None %fn
+      %entry = OpLabel
+      %local = OpVariable %pfun Function
+        %all = OpLoad %uint3 %id
+          %k = OpCompositeExtract %uint %all 0
+         %pa = OpAccessChain %plong %va %0 %k
+         %pb = OpAccessChain %plong %vb %0 %k
+         %pf = OpAccessChain %pfloat %vf %0 %k
+         %pr = OpAccessChain %plong %vr %0 %k
+          %a = OpLoad %ulong %pa
+          %b = OpLoad %ulong %pb
+          %f = OpLoad %float %pf
+          %g = OpExtInst %float %glsl FAbs %f
+         %sa = OpBitcast %long %a
+         %sb = OpBitcast %long %b
+          %n = OpBitwiseAnd %ulong %b %63
+         {code}
+               OpStore %pr %r
+               OpReturn
+               OpFunctionEnd
+        "#
+    ))
+}
+
+fn case() -> Case {
+    let (numbers, folder) = (numbers(), std::path::Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let file = |name: &str, bytes: Vec<u8>| {
+        let name = format!("long-{}-{name}", std::process::id());
+        std::fs::write(folder.join(&name), bytes).expect("a file is written");
+        name
+    };
+    let count = numbers.len();
+    let a = file("a", numbers.iter().flat_map(|n| n.0.to_le_bytes()).collect());
+    let b = file("b", numbers.iter().flat_map(|n| n.1.to_le_bytes()).collect());
+    let f = file("f", numbers.iter().flat_map(|n| float(n.0).to_le_bytes()).collect());
+    let mut text = format!("workgroups = [{}, 1, 1]\n", count / 64);
+    for (binding, (path, ty, count)) in
+        [(a, "u32", 2 * count), (b, "u32", 2 * count), (f, "u32", count)].into_iter().enumerate()
+    {
+        text += &format!(
+            "[[buffer]]\nname = \"{binding}\"\nbinding = {binding}\ntype = \"{ty}\"\ncount = {count}\nfill = {{ file = \"{path}\" }}\n"
+        );
+    }
+    text += &format!("[[buffer]]\nname = \"r\"\nbinding = 3\ntype = \"u32\"\ncount = {}\n", 2 * count);
+    let mut case = common::case(&text);
+    case.folder = folder.to_owned();
+    case
+}
+
+fn check(row: &Row, outcome: &Outcome) {
+    let results = outcome.buffers.iter().find(|(name, _)| name == "r").map(|(_, bytes)| bytes).expect("a buffer");
+    let results: Vec<u64> =
+        results.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().expect("8 bytes"))).collect();
+    assert_eq!(results.len(), numbers().len());
+    for ((a, b), found) in numbers().into_iter().zip(results) {
+        if let Some(exact) = (row.exact)(a, b) {
+            assert_eq!(found, exact, "{} of {a:#x} and {b:#x}: {found:#x}, not {exact:#x}", row.name);
+        }
+    }
+}
+
+fn without(row: &Row) -> Module {
+    lowered(row.name, &module(row.code), lacks(&[Feature::ShaderInt64])).module
+}
+
+fn words(module: &Module) -> Vec<u32> {
+    binary::write_words(module)
+}
+
+/// Division by zero and of the least number by -1 is undefined, which the interpreter says: those rows run on devices only.
+#[test]
+fn pairs_are_exact_in_the_interpreter() {
+    let case = case();
+    for row in ROWS {
+        let lowered = without(row);
+        assert!(!lowered.capabilities().any(|c| c == coop_ir::spv::Capability::Int64), "{}", row.name);
+        if !row.code.contains("Div") && !row.code.contains("Rem") && !row.code.contains("Mod") {
+            check(row, &interpret(row.name, &lowered, &case, 8));
+        }
+    }
+}
+
+fn on_device(device: &VulkanExecutor<'_>) {
+    let case = case();
+    for row in ROWS {
+        let outcome = run_clean(device, &words(&without(row)), &case);
+        check(row, &outcome.unwrap_or_else(|e| panic!("{}: {e}", row.name)));
+    }
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn pairs_are_exact_on_lavapipe(device) {
+        on_device(device);
+    }
+);
+
+vulkan_test!(
+    SwiftShader,
+    fn pairs_are_exact_on_swiftshader(device) {
+        on_device(device);
+    }
+);
+
+/// Other uses are refused with the instruction's name.
+#[test]
+fn other_uses_are_refused() {
+    let rows = [
+        ("%q = OpBitCount %ulong %a\n%r = OpIAdd %ulong %q %q", "OpBitCount"),
+        ("%q = OpBitReverse %ulong %a\n%r = OpIAdd %ulong %q %q", "OpBitReverse"),
+        ("%q = OpAtomicIAdd %ulong %pa %0 %0 %b\n%r = OpIAdd %ulong %q %q", "OpAtomicIAdd"),
+        ("%w = OpExtInst %ulong %glsl FindUMsb %a\n%r = OpIAdd %ulong %w %w", "OpExtInst"),
+        ("%r = OpIAdd %ulong %a %b\nOpSelectionMerge %end None\nOpSwitch %a %end 1 %end\n%end = OpLabel", "OpSwitch"),
+    ];
+    for (code, op) in rows {
+        let module = module(code);
+        match lower(&module, &Options::new(lacks(&[Feature::ShaderInt64]))) {
+            Err(Error::Refused(why)) => {
+                let at = why.at.map(|r| module.inst(r).op.to_string());
+                assert_eq!((at.as_deref(), why.rule), (Some(op), "refused-component-type"), "{why}");
+                assert!(why.reason.contains(op) && !why.remedy.is_empty(), "{why}");
+            }
+            other => panic!(
+                "{op}: {:?}",
+                other.map(|l| coop_ir::text::print(&l.module, &coop_ir::text::PrintOptions::default()).text)
+            ),
+        }
+    }
+}
