@@ -84,6 +84,10 @@ fn modules(folder: &str) -> Vec<(String, Module)> {
     all
 }
 
+fn load(path: &Path) -> Module {
+    binary::read(&std::fs::read(path).expect("it was written")).expect("a module")
+}
+
 const MISMATCH: &str = "testdata/validate/muladd/muladd-k-mismatch.spvasm";
 const GEMM: &str = "testdata/kernels/gemm_simple.spv";
 const DIMENSIONS: [&str; 8] = ["--spec", "0=16", "--spec", "1=16", "--spec", "2=16", "--subgroup-size", "32"];

@@ -2,10 +2,6 @@
 
 use super::*;
 
-fn load(path: &Path) -> Module {
-    binary::read(&std::fs::read(path).expect("it was written")).expect("a module")
-}
-
 #[test]
 fn a_module_becomes_small() {
     let folder = folder("reduce");
