@@ -34,7 +34,7 @@ fn coopcheck(file: &str, options: &[String]) -> Output {
     command.output().expect("coopcheck runs")
 }
 
-/// What a shader says of itself: options, and rules by their lines.
+/// Reads the comments of a shader: options, and rules by their lines.
 fn said(source: &str, case: &Path) -> (Vec<String>, BTreeSet<(usize, String)>) {
     let options = source.lines().find_map(|line| line.strip_prefix("// options: ")).unwrap_or_default();
     let mut options: Vec<String> = options.split_whitespace().map(str::to_owned).collect();

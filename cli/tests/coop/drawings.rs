@@ -1,4 +1,4 @@
-//! What is drawn: where elements are, and who executes what.
+//! Drawings: where elements are, and who executes what.
 
 use super::*;
 
