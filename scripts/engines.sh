@@ -3,7 +3,8 @@
 #
 #   engines.sh fetch               fetches what tests need: ggml's libraries and libllama (npm, 24 MB) into $COOP_CACHE/ggml, ncnn, IREE and Dawn
 #   engines.sh ncnn [new|debian12|swiftshader]
-#                                  fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py)
+#                                  fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py); where
+#                                  one is wrong, without it too
 #   engines.sh iree [new|debian12] fetches IREE (PyPI, 560 MB unpacked) into $COOP_CACHE/iree, and compares its products of matrices with
 #                                  numpy's, with the layer and without (iree-matmul.py)
 #   engines.sh dawn [new]          fetches Dawn (npm, 51 MB) into $COOP_CACHE/dawn, and runs its subgroup matrices through the layer, with
@@ -132,7 +133,24 @@ if [ "${1:-}" = ncnn ]; then
   fetch_ncnn
   export PYTHONPATH=$COOP_CACHE/ncnn${PYTHONPATH:+:$PYTHONPATH}
   if [ "${2:-}" = swiftshader ]; then driver=(--gpu swiftshader); else driver=(--mesa "${2:-debian12}"); fi
-  exec "$here/layer.sh" "${driver[@]}" python3 "$here/ncnn-layers.py"
+  # A layer of ncnn's that is wrong without this layer, too, is the driver's fault or ncnn's.
+  through=$("$here/layer.sh" "${driver[@]}" python3 "$here/ncnn-layers.py") || true
+  echo "$through"
+  if ! grep -q '"wrong": 0}' <<<"$through"; then
+    echo "== without the layer"
+    python=$(python3 -c 'import sys; print(sys.executable)')
+    case ${driver[1]} in
+      swiftshader) plain=("$COOP_CACHE/bin/swiftshader-run" "$python") ;;
+      *) plain=("$here/drivers.sh" run --mesa "${driver[1]}" "$python") ;;
+    esac
+    if [ "${COOP_DRIVER:-}" = system ]; then plain=("$python"); fi
+    without=$("${plain[@]}" "$here/ncnn-layers.py") || true
+    echo "$without"
+    wrong() { sed -n 's/: wrong .*//p' | sort; }
+    grep -q '"right": [1-9]' <<<"$through" || die "no layer of ncnn's is right"
+    [ -z "$(comm -23 <(wrong <<<"$through") <(wrong <<<"$without"))" ] || die "layers of ncnn's are wrong with the layer alone"
+  fi
+  exit
 fi
 if [ "${1:-}" = iree ]; then
   fetch_iree

@@ -246,18 +246,19 @@ fn watching_sees_changes() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let (sender, lines) = std::sync::mpsc::channel();
     let streams: [Box<dyn std::io::Read + Send>; 2] =
         [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
-    for stream in streams {
-        let sender = sender.clone();
+    // A channel for each: which of two lines comes first is known within a stream only.
+    let [findings, messages] = streams.map(|stream| {
+        let (sender, lines) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stream).lines().map_while(Result::ok) {
                 let _ = sender.send(line);
             }
         });
-    }
-    let until = |wanted: &str| {
+        lines
+    });
+    let until = |lines: &std::sync::mpsc::Receiver<String>, wanted: &str| {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -267,16 +268,16 @@ fn watching_sees_changes() {
             }
         }
     };
-    until("watching 2 files");
+    until(&messages, "watching 2 files");
     put(&folder, "a.spvasm", &wrong());
-    until("error[muladd-k-mismatch]");
-    until("watching 2 files");
+    until(&findings, "error[muladd-k-mismatch]");
+    until(&messages, "watching 2 files");
     // A mistake in the project does not end it.
     put(&folder, "coopcheck.toml", "files = [\"a.spvasm\"]\nlevel = 3\n");
-    until("unknown field `level`");
-    until("watching");
+    until(&messages, "unknown field `level`");
+    until(&messages, "watching");
     put(&folder, "coopcheck.toml", "files = [\"a.spvasm\"]\n[levels]\nmuladd-k-mismatch = \"warn\"\n");
-    until("warning[muladd-k-mismatch]");
+    until(&findings, "warning[muladd-k-mismatch]");
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     let (status, _, err) = coopcheck(&folder, &["--watch", "-"]);

@@ -100,6 +100,7 @@ static OF_DEVICES: Table = table! {
     c"vkCreateComputePipelines" => pipelines::create_compute_pipelines,
     c"vkCreateGraphicsPipelines" => pipelines::create_graphics_pipelines,
     c"vkCreateRayTracingPipelinesKHR" => pipelines::create_ray_tracing_pipelines,
+    c"vkCreateRayTracingPipelinesNV" => pipelines::create_ray_tracing_pipelines_nv,
     c"vkCreateShadersEXT" => pipelines::create_shaders,
 };
 
@@ -160,4 +161,53 @@ unsafe extern "system" fn get_physical_device_proc_addr(
             instance::instance_of(instance)?.physical_device_function(name)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OF_DEVICES, find};
+    use crate::additions::HIDDEN;
+    use std::collections::BTreeSet;
+    use std::ffi::{CStr, CString, c_void};
+
+    /// The commands of Vulkan and of the extensions that make pipelines or shaders.
+    fn commands() -> BTreeSet<CString> {
+        let mut all = BTreeSet::new();
+        let mut load = |name: &CStr| -> *const c_void {
+            all.insert(name.to_owned());
+            std::ptr::null()
+        };
+        ash::DeviceFnV1_0::load(&mut load);
+        ash::DeviceFnV1_1::load(&mut load);
+        ash::DeviceFnV1_2::load(&mut load);
+        ash::DeviceFnV1_3::load(&mut load);
+        ash::khr::ray_tracing_pipeline::DeviceFn::load(&mut load);
+        ash::nv::ray_tracing::DeviceFn::load(&mut load);
+        ash::nv::device_generated_commands_compute::DeviceFn::load(&mut load);
+        ash::ext::shader_object::DeviceFn::load(&mut load);
+        ash::ext::shader_module_identifier::DeviceFn::load(&mut load);
+        ash::amdx::shader_enqueue::DeviceFn::load(&mut load);
+        all
+    }
+
+    /// A module with matrices is a stand-in for the driver, so no command may see it unchanged.
+    #[test]
+    fn commands_that_take_modules_are_the_layers_or_hidden() {
+        let hidden = [(c"vkCreateExecutionGraphPipelinesAMDX", c"VK_AMDX_shader_enqueue")];
+        // Of words that the application has, not of a module.
+        let drivers = [c"vkGetShaderModuleCreateInfoIdentifierEXT"];
+        let takes_modules = |name: &CStr| {
+            let name = name.to_string_lossy();
+            name.contains("ShaderModule")
+                || name.starts_with("vkCreate") && (name.contains("Pipelines") || name.contains("Shaders"))
+        };
+        let all: Vec<CString> = commands().into_iter().filter(|name| takes_modules(name)).collect();
+        assert_eq!(all.len(), 10, "{all:?}");
+        for name in &all {
+            let by = hidden.iter().find(|(command, _)| *command == name.as_c_str());
+            let is_hidden = by.is_some_and(|(_, extension)| HIDDEN.contains(extension));
+            let is_known = find(OF_DEVICES, name).is_some() || is_hidden || drivers.contains(&name.as_c_str());
+            assert!(is_known, "{name:?} sees modules of the layer as they are");
+        }
+    }
 }

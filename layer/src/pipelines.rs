@@ -205,6 +205,33 @@ pub(crate) unsafe extern "system" fn create_ray_tracing_pipelines(
     })
 }
 
+/// `vkCreateRayTracingPipelinesNV`.
+pub(crate) unsafe extern "system" fn create_ray_tracing_pipelines_nv(
+    device: vk::Device,
+    cache: vk::PipelineCache,
+    count: u32,
+    infos: *const vk::RayTracingPipelineCreateInfoNV<'_>,
+    allocator: *const vk::AllocationCallbacks<'_>,
+    out: *mut vk::Pipeline,
+) -> vk::Result {
+    crate::guard::guard("vkCreateRayTracingPipelinesNV", || {
+        // SAFETY: the application's own arguments, and a function of that type.
+        unsafe {
+            let Some(this) = device_of(device) else { return vk::Result::ERROR_INITIALIZATION_FAILED };
+            let next = this.function(c"vkCreateRayTracingPipelinesNV");
+            let Some(next) = std::mem::transmute::<Loaded, Option<vk::PFN_vkCreateRayTracingPipelinesNV>>(next) else {
+                return vk::Result::ERROR_INITIALIZATION_FAILED;
+            };
+            let given = slice::from_raw_parts(infos, count as usize);
+            if given.iter().any(|info| has_kept(&this, info.p_stages, info.stage_count)) {
+                slice::from_raw_parts_mut(out, count as usize).fill(vk::Pipeline::null());
+                return refuse_stage(&this, "ray tracing");
+            }
+            next(device, cache, count, infos, allocator, out)
+        }
+    })
+}
+
 /// `vkCreateShadersEXT`.
 pub(crate) unsafe extern "system" fn create_shaders(
     device: vk::Device,

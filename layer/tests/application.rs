@@ -10,6 +10,7 @@ mod support;
 use std::ffi::{CStr, c_char, c_void};
 
 use ash::vk::{self, Handle};
+use coop_exec::testing::words;
 use support::application::{Application, Layout, MESSAGES, Raw, Sizes, gemm, module, stage};
 
 layer_test!(
@@ -438,6 +439,63 @@ layer_test!(
         let pipelines = unsafe { device.create_compute_pipelines(vk::PipelineCache::null(), &[create], None) }.unwrap();
         unsafe {
             device.destroy_pipeline(pipelines[0], None);
+            layout.destroy(&device);
+            device.destroy_device(None);
+        }
+    }
+);
+
+layer_test!(
+    Navi31,
+    [("COOPMAT_ALWAYS_LOWER", "1"), ("COOPMAT_TARGET", "scalar")],
+    fn caches_and_identifiers_are_of_the_module_given() {
+        let app = Application::new();
+        let device = app.device_with(true, &[c"VK_EXT_shader_module_identifier"]);
+        let functions = ash::ext::shader_module_identifier::Device::new(&app.instance, &device);
+        let all = [gemm(), words("testdata/kernels/gemm_i8.spv")];
+        let [first, second] = all.each_ref().map(|words| {
+            let module = module(&device, words).unwrap();
+            let mut of_module = vk::ShaderModuleIdentifierEXT::default();
+            let mut of_words = of_module;
+            let info = vk::ShaderModuleCreateInfo::default().code(words);
+            unsafe {
+                (functions.fp().get_shader_module_identifier_ext)(device.handle(), module, &raw mut of_module);
+                (functions.fp().get_shader_module_create_info_identifier_ext)(
+                    device.handle(),
+                    &raw const info,
+                    &raw mut of_words,
+                );
+                device.destroy_shader_module(module, None);
+            }
+            let bytes = |id: &vk::ShaderModuleIdentifierEXT<'_>| id.identifier[..id.identifier_size as usize].to_vec();
+            assert_eq!(bytes(&of_module), bytes(&of_words));
+            bytes(&of_module)
+        });
+        assert!(!first.is_empty() && first != second, "{first:?}");
+        // A pipeline of an identifier alone has to be asked for by its module.
+        let layout = Layout::new(&device);
+        let sizes = Sizes::new([16, 16, 16, 64]);
+        let info = sizes.info();
+        let mut named = vk::PipelineShaderStageModuleIdentifierCreateInfoEXT::default().identifier(&first);
+        let by_name = stage(vk::ShaderModule::null(), &info).push_next(&mut named);
+        let create = vk::ComputePipelineCreateInfo::default()
+            .flags(vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED)
+            .stage(by_name)
+            .layout(layout.layout);
+        let cache = unsafe { device.create_pipeline_cache(&vk::PipelineCacheCreateInfo::default(), None) }.unwrap();
+        let (_, result) = unsafe { device.create_compute_pipelines(cache, &[create], None) }.unwrap_err();
+        assert_eq!(result, vk::Result::PIPELINE_COMPILE_REQUIRED);
+        // A cache of the application's takes lowered pipelines.
+        let module = module(&device, &all[0]).unwrap();
+        let create = vk::ComputePipelineCreateInfo::default().stage(stage(module, &info)).layout(layout.layout);
+        for _ in 0..2 {
+            let pipelines = unsafe { device.create_compute_pipelines(cache, &[create], None) }.unwrap();
+            unsafe { device.destroy_pipeline(pipelines[0], None) };
+        }
+        unsafe {
+            assert!(!device.get_pipeline_cache_data(cache).unwrap().is_empty());
+            device.destroy_pipeline_cache(cache, None);
+            device.destroy_shader_module(module, None);
             layout.destroy(&device);
             device.destroy_device(None);
         }

@@ -63,24 +63,8 @@ impl<'a> Listing<'a> {
     /// Returns the bytes of a part of an instruction; all of the instruction where the part can't be told.
     pub(crate) fn span(&self, at: InstRef, part: Part) -> Option<Range<usize>> {
         match self {
-            Listing::Written(text, parsed) => {
-                let part = match part {
-                    Part::Whole => None,
-                    Part::Type => parsed.type_span(text, at),
-                    Part::Result => parsed.result_span(text, at),
-                    Part::Operand(i) => parsed.operand_span(text, at, i),
-                };
-                part.or_else(|| parsed.span(at))
-            }
-            Listing::Printed(printed) => {
-                let part = match part {
-                    Part::Whole => None,
-                    Part::Type => printed.type_span(at),
-                    Part::Result => printed.result_span(at),
-                    Part::Operand(i) => printed.operand_span(at, i),
-                };
-                part.or_else(|| printed.span(at))
-            }
+            Listing::Written(text, parsed) => part.in_written(text, parsed, at),
+            Listing::Printed(printed) => part.in_printed(printed, at),
         }
     }
 

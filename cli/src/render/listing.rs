@@ -134,25 +134,8 @@ impl Listing {
     /// The text of a part of an instruction. Where the part can't be told, the whole instruction.
     pub(crate) fn span(&self, at: InstRef, part: Part) -> Option<Range<usize>> {
         match &self.spans {
-            Spans::Printed(p) => {
-                let part = match part {
-                    Part::Whole => None,
-                    Part::Type => p.type_span(at),
-                    Part::Result => p.result_span(at),
-                    Part::Operand(i) => p.operand_span(at, i),
-                };
-                part.or_else(|| p.span(at))
-            }
-            Spans::Written(parsed) => {
-                let text = &self.text.text;
-                let part = match part {
-                    Part::Whole => None,
-                    Part::Type => parsed.type_span(text, at),
-                    Part::Result => parsed.result_span(text, at),
-                    Part::Operand(i) => parsed.operand_span(text, at, i),
-                };
-                part.or_else(|| parsed.span(at))
-            }
+            Spans::Printed(printed) => part.in_printed(printed, at),
+            Spans::Written(parsed) => part.in_written(&self.text.text, parsed, at),
         }
     }
 }

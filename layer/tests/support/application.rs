@@ -68,6 +68,11 @@ impl Application {
 
     /// A device with matrices, as ggml makes one.
     pub(crate) fn device(&self, matrices: bool) -> ash::Device {
+        self.device_with(matrices, &[])
+    }
+
+    /// Likewise, with further extensions.
+    pub(crate) fn device_with(&self, matrices: bool, more: &[&CStr]) -> ash::Device {
         let mut khr = Raw::new(1_000_506_000, [1, 0, 0, 0, 0, 0, 0, 0]);
         let mut nv2 = Raw::new(1_000_593_000, [1, 1, 1, 1, 1, 1, 1, 0]);
         let mut v11 = vk::PhysicalDeviceVulkan11Features::default().storage_buffer16_bit_access(true);
@@ -78,7 +83,8 @@ impl Application {
         khr.next = (&raw mut nv2).cast();
         nv2.next = (&raw mut v12).cast();
         let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
-        let names = [c"VK_KHR_cooperative_matrix".as_ptr(), c"VK_NV_cooperative_matrix2".as_ptr()];
+        let own = [c"VK_KHR_cooperative_matrix", c"VK_NV_cooperative_matrix2"];
+        let names: Vec<_> = own.iter().chain(more).map(|name| name.as_ptr()).collect();
         let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queue);
         if matrices {
             info = info.enabled_extension_names(&names).push_next(&mut v11);

@@ -1,5 +1,8 @@
 //! `coop`: the tools as subcommands, and what it does besides.
 
+mod drawings;
+mod reduce;
+
 use coop_cli::coop::{Line, difference};
 use coop_cli::reduce::reduce;
 use coop_components::Lacks;
@@ -79,6 +82,10 @@ fn modules(folder: &str) -> Vec<(String, Module)> {
     let all: Vec<(String, Module)> = paths.iter().filter_map(module).collect();
     assert!(all.len() > 10, "{folder} has {} modules", all.len());
     all
+}
+
+fn load(path: &Path) -> Module {
+    binary::read(&std::fs::read(path).expect("it was written")).expect("a module")
 }
 
 const MISMATCH: &str = "testdata/validate/muladd/muladd-k-mismatch.spvasm";
@@ -345,194 +352,6 @@ fn counts_are_those_of_the_text() {
     assert!(shown.contains("entry point      main (GLCompute), workgroups of 32x1x1"), "{shown}");
 }
 
-fn load(path: &Path) -> Module {
-    binary::read(&std::fs::read(path).expect("it was written")).expect("a module")
-}
-
-#[test]
-fn a_module_becomes_small() {
-    let folder = folder("reduce");
-    let small = folder.join("small.spv");
-    let command = format!("{} print {{}} | grep -q 'OpCooperativeMatrixMulAddKHR'", env!("CARGO_BIN_EXE_coop"));
-    let out = tool(env!("CARGO_BIN_EXE_coop"))
-        .args(["reduce", GEMM, "--quiet", "-o"])
-        .arg(&small)
-        .args(["--", "sh", "-c", &command])
-        .output()
-        .expect("it runs");
-    assert_eq!(status(&out), 0, "{}", stderr(&out));
-    assert_eq!(stderr(&out), "");
-    let (before, after) = (load(&root().join(GEMM)), load(&small));
-    verify::verify(&after).expect("it is well formed");
-    assert_eq!(after.all().filter(|r| after.inst(*r).op == Op::CooperativeMatrixMulAddKHR).count(), 1);
-    let [many, few] = [before, after].map(|m| m.all().count());
-    assert!(few <= 60 && many > 200, "{few} of {many} instructions are left");
-    if let Some(mut val) = spirv_tool("spirv-val") {
-        let out = val.args(["--target-env", "vulkan1.3"]).arg(&small).output().expect("it runs");
-        assert!(out.status.success(), "{}{}", stdout(&out), stderr(&out));
-    }
-}
-
-/// A module that spirv-val accepts stays so: a module of each kind, reduced to one instruction, without spirv-val's help and with it.
-#[test]
-fn what_is_left_is_valid() {
-    let val = |environment: &str, file: &Path| {
-        let mut val = spirv_tool("spirv-val")?;
-        Some(val.args(["--target-env", environment]).arg(file).output().expect("it runs").status.success())
-    };
-    if spirv_tool("spirv-val").is_none() {
-        return;
-    }
-    let folder = folder("valid");
-    let (file, environments) = (folder.join("small.spv"), ["vulkan1.3", "vulkan1.4", "spv1.6"]);
-    let mut tried = 0;
-    let wanted = |m: &Module| m.all().find(|r| m.inst(*r).op.is_matrix_store()).map(|r| m.inst(r).op);
-    for (name, module) in modules("kernels").into_iter().chain(modules("passes")) {
-        let Some(op) = wanted(&module).filter(|_| tried < 24 && module.all().count() < 400) else { continue };
-        std::fs::write(&file, binary::write(&module)).expect("writable");
-        let Some(environment) = environments.into_iter().find(|e| val(e, &file) == Some(true)) else { continue };
-        tried += 1;
-        let reduced = reduce(&module, 400, &mut |m| ControlFlow::Continue(m.all().any(|r| m.inst(r).op == op)));
-        std::fs::write(&file, binary::write(&reduced.module)).expect("writable");
-        let left = text::print(&reduced.module, &text::PrintOptions::default()).text;
-        assert_eq!(val(environment, &file), Some(true), "{name} for {environment}:\n{left}");
-    }
-    assert!(tried > 15, "{tried} modules");
-}
-
-/// A loop around what is looked for goes, and so does one that leaves its values to what follows: with a continue target that is
-/// reached, and without.
-#[test]
-fn loops_go() {
-    let head = "OpCapability Shader\nOpMemoryModel Logical GLSL450\nOpEntryPoint GLCompute %main \"main\"\n\
-                OpExecutionMode %main LocalSize 1 1 1\n%void = OpTypeVoid\n%fn = OpTypeFunction %void\n%bool = OpTypeBool\n\
-                %true = OpConstantTrue %bool\n%u32 = OpTypeInt 32 0\n%n0 = OpConstant %u32 0\n%n1 = OpConstant %u32 1\n\
-                %n9 = OpConstant %u32 9\n%main = OpFunction %void None %fn\n%entry = OpLabel\nOpBranch %head\n%head = OpLabel\n";
-    let counted = "%i = OpPhi %u32 %n0 %entry %j %next\n%goes = OpULessThan %bool %i %n9\nOpLoopMerge %merge %next None\n\
-                   OpBranchConditional %goes %body %merge\n%body = OpLabel\n%k = OpIMul %u32 %i %i\nOpBranch %next\n\
-                   %next = OpLabel\n%j = OpIAdd %u32 %i %n1\nOpBranch %head\n%merge = OpLabel\n%s = OpISub %u32 %i %n1\n";
-    let once = "OpLoopMerge %merge %next None\nOpBranch %body\n%body = OpLabel\n%s = OpISub %u32 %n9 %n1\nOpBranch %merge\n\
-                %next = OpLabel\nOpBranch %head\n%merge = OpLabel\n";
-    let choice = "OpLoopMerge %merge %next None\nOpBranchConditional %true %body %merge\n%body = OpLabel\n\
-                  %s = OpISub %u32 %n9 %n1\nOpBranch %merge\n%next = OpLabel\nOpBranch %head\n%merge = OpLabel\n";
-    let tail = "OpReturn\nOpFunctionEnd\n";
-    for (loop_, wanted) in [(counted, Op::ISub), (counted, Op::IMul), (once, Op::ISub), (choice, Op::ISub)] {
-        let module = text::parse(&format!("{head}{loop_}{tail}")).expect("it parses");
-        let reduced = reduce(&module, 400, &mut |m| ControlFlow::Continue(m.all().any(|r| m.inst(r).op == wanted)));
-        let left = text::print(&reduced.module, &text::PrintOptions::default()).text;
-        assert!(
-            left.contains(&wanted.to_string()) && !left.contains("OpLoopMerge") && !left.contains("OpPhi"),
-            "{left}"
-        );
-    }
-}
-
-/// With spirv-val, what a module declares and does not need goes.
-#[test]
-fn what_nothing_needs_goes() {
-    if spirv_tool("spirv-val").is_none() {
-        return;
-    }
-    let folder = folder("unused");
-    let (large, small) = (folder.join("large.spvasm"), folder.join("small.spvasm"));
-    let source = text::print(&load(&root().join(GEMM)), &text::PrintOptions::default()).text;
-    let source = source.replacen(
-        "OpCapability Shader",
-        "OpCapability Shader\nOpCapability Int64\nOpCapability GroupNonUniform",
-        1,
-    );
-    let source = source.replacen("OpExtension", "OpExtension \"SPV_KHR_16bit_storage\"\nOpExtension", 1);
-    std::fs::write(&large, source).expect("writable");
-    let command = format!("{} print {{}} | grep -q OpCooperativeMatrixMulAddKHR", env!("CARGO_BIN_EXE_coop"));
-    let names = [&large, &small].map(|file| file.to_string_lossy().into_owned());
-    let out = coop(&["reduce", &names[0], "-o", &names[1], "--", "sh", "-c", &command]);
-    assert_eq!(status(&out), 0, "{}", stderr(&out));
-    assert!(stderr(&out).contains("valid by spirv-val for vulkan1.3, as the module is"), "{}", stderr(&out));
-    let left = std::fs::read_to_string(&small).expect("it was written");
-    for gone in [
-        "Int64",
-        "GroupNonUniform",
-        "16BitAccess",
-        "SPV_KHR_16bit_storage",
-        "OpDecorate",
-        "OpName",
-        "OpSource",
-        "OpSpecConstant",
-        "OpVariable",
-    ] {
-        assert!(!left.contains(gone), "{gone} is left:\n{left}");
-    }
-    assert!(left.lines().filter(|line| line.contains("OpConstant ")).count() < 8, "{left}");
-}
-
-/// A broken rule is what the command looks for; the loop and the branches around it go.
-#[test]
-fn a_finding_is_kept() {
-    let folder = folder("finding");
-    let small = folder.join("small.spvasm");
-    let small_name = small.to_string_lossy().into_owned();
-    let check = env!("CARGO_BIN_EXE_coopcheck");
-    let out = coop(&[
-        "reduce",
-        MISMATCH,
-        "-o",
-        &small_name,
-        "--status",
-        "1",
-        "--text",
-        "muladd-k-mismatch",
-        "--",
-        check,
-        "{}",
-    ]);
-    assert_eq!(status(&out), 0, "{}", stderr(&out));
-    assert!(stderr(&out).contains("runs of the command"), "{}", stderr(&out));
-    let again = tool(check).arg(&small).output().expect("it runs");
-    assert!(status(&again) == 1 && stdout(&again).contains("muladd-k-mismatch"), "{}", stdout(&again));
-    let text = std::fs::read_to_string(&small).expect("text");
-    assert!(text.starts_with("; SPIR-V") && text.contains("OpCooperativeMatrixMulAddKHR"), "{text}");
-}
-
-/// The most that a command takes is bounded, with all that it starts, and what is reached is kept.
-#[cfg(unix)]
-#[test]
-fn an_interrupt_keeps_what_is_reached() {
-    use nix::sys::signal::{Signal, kill};
-    let folder = folder("interrupt");
-    let small = folder.join("small.spv");
-    let seen = folder.join("seen");
-    // The first commands are quick, others hang.
-    let script = format!("echo x >> {0}; test $(wc -l < {0}) -lt 3 || sleep 600 & wait; test -s {{}}", seen.display());
-    let start = Instant::now();
-    let mut child = tool(env!("CARGO_BIN_EXE_coop"))
-        .args(["reduce", GEMM, "-o"])
-        .arg(&small)
-        .args(["--timeout", "100", "--", "sh", "-c", &script])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    let lines = || std::fs::read_to_string(&seen).map_or(0, |text| text.lines().count());
-    while lines() < 3 && start.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(lines(), 3, "the third command does not end");
-    kill(nix::unistd::Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("it runs");
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said).expect("text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{said}");
-    assert!(start.elapsed() < Duration::from_secs(90));
-    assert!(said.contains("it may become smaller; to go on: coop reduce "), "{said}");
-    let name = small.to_string_lossy();
-    assert!(said.contains(&format!("coop reduce {name} -o {name} --timeout 100 -- sh -c 'echo x")), "{said}");
-    let left = load(&small).all().count();
-    assert!(left < load(&root().join(GEMM)).all().count(), "{left}: the second command confirmed a step");
-    // A command that takes too long is not kept, and ends with what it started.
-    let out =
-        coop(&["reduce", GEMM, "-o", &name, "--timeout", "1", "--", "sh", "-c", "sleep 600 & sleep 600; echo {}"]);
-    assert_eq!(status(&out), 2, "{}", stderr(&out));
-    assert!(stderr(&out).contains("took more than 1 s and was killed"), "{}", stderr(&out));
-}
-
 /// The search for the shortest difference has one limit for all functions, and functions are not searched one by one.
 #[test]
 fn the_difference_of_large_modules_is_found() {
@@ -649,111 +468,6 @@ fn a_pass_alone_and_what_passes_change() {
     assert!(scalar.contains("\n-%123 = OpCooperativeMatrixMulAddKHR"), "{scalar}");
 }
 
-/// Where elements are in rows of SVG: the fills of cells, by row, from the titles that name their places.
-fn cells(svg: &str) -> Vec<String> {
-    let titles = svg.split("<title>").skip(1).filter_map(|rest| rest.split("</title>").next());
-    titles.map(str::to_owned).collect()
-}
-
-/// The interpreter's placement is known: consecutive elements, row by row. Every element is held where the module says.
-#[test]
-fn placements_are_those_of_who_runs() {
-    let folder = folder("placement");
-    let svg = folder.join("placement.svg");
-    let svg_name = svg.to_string_lossy().into_owned();
-    let on = ["--on", "interp", "--subgroup-size", "8"];
-    for (matrix, place) in
-        [("f16:8x16:A", "blocked-rows"), ("s8:8x16:B", "blocked-rows"), ("f32:16x8:C", "interleaved")]
-    {
-        let arguments = ["run", "placement", "--matrix", matrix, "--placement", place, "--json"];
-        let out = coop(&[&arguments[..], &on].concat());
-        assert_eq!(status(&out), 0, "{}", stderr(&out));
-        let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
-        let elements = json["elements"].as_array().expect("rows");
-        for (row, line) in elements.iter().enumerate() {
-            let line = line.as_array().expect("a row");
-            for (column, holders) in line.iter().enumerate() {
-                let number = row * line.len() + column;
-                let wanted = match place {
-                    // 16 consecutive ones in each of 8 invocations.
-                    "blocked-rows" => [number / 16, number % 16],
-                    _ => [number % 8, number / 8],
-                };
-                assert_eq!(*holders, serde_json::json!([wanted]), "{matrix}, {place}: {row}, {column}");
-            }
-        }
-    }
-    // Every element in two invocations is said so, and drawn.
-    let arguments = ["run", "placement", "--matrix", "f16:8x8:A", "--placement", "replicated", "--svg", &svg_name];
-    let out = coop(&[&arguments[..], &on].concat());
-    assert_eq!((status(&out), stdout(&out).as_str()), (0, ""), "{}", stderr(&out));
-    let drawn = std::fs::read_to_string(&svg).expect("it was written");
-    let cells = cells(&drawn);
-    assert_eq!(cells.len(), 64, "{drawn}");
-    assert!(cells[9].starts_with("row 1, column 1: invocation ") && cells[9].matches("invocation").count() == 2);
-    assert!(drawn.contains("invocation.index: the invocation") && drawn.contains(">f16 8x8 A</text>"));
-    // Lowered: the lanes of a subgroup hold each element once, whoever executes the code. The four tiles of 8x8
-    // take turns.
-    for lower in [&["scalar"][..], &["khr", "--profile", "mesa-lavapipe"]] {
-        let arguments = ["run", "placement", "--matrix", "f32:16x16:Accumulator", "--json", "--lower"];
-        let out = coop(&[&arguments[..], lower, &on].concat());
-        assert_eq!(status(&out), 0, "{}", stderr(&out));
-        let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
-        assert_eq!((&json["lengths"], &json["invocations"]), (&serde_json::json!([32, 32]), &serde_json::json!(8)));
-        let held = json["elements"].as_array().expect("rows").iter().flat_map(|line| line.as_array().expect("a row"));
-        let once = |holders: &serde_json::Value| holders.as_array().is_some_and(|h| h.len() == 1);
-        assert!(held.clone().count() == 256 && held.into_iter().all(once), "{json}");
-        if lower[0] == "khr" {
-            let index = |row: usize, column: usize| json["elements"][row][column][0][1].as_u64();
-            assert_eq!([index(0, 0), index(0, 8), index(8, 0), index(8, 8)], [0, 1, 2, 3].map(Some), "{json}");
-        }
-    }
-    let out = coop(&[&["run", "placement", "--matrix", "f32:16x16:C", "--lower", "khr"], &on[..]].concat());
-    assert!(status(&out) == 2 && stderr(&out).contains("say --profile NAME"), "{}", stderr(&out));
-    // The types of a module.
-    let spec = ["--spec", "0=8", "--spec", "1=16", "--spec", "2=8"];
-    let out = coop(&[&["run", "placement", GEMM], &spec[..], &on].concat());
-    assert_eq!(status(&out), 0, "{}", stderr(&out));
-    let text = stdout(&out);
-    for name in ["f16 8x8 A: 8 invocations", "f16 8x16 B: 8 invocations", "f32 8x16 Accumulator: 8 invocations"] {
-        assert!(text.contains(name), "{text}");
-    }
-    for (matrix, message) in [
-        ("f16:16:A", "'16' is not a size"),
-        ("x16:16x16:A", "there is no component type 'x16'"),
-        ("f16:16x16:D", "the use is A, B or Accumulator"),
-        ("s8:129x4:A", "129x4: s8 has numbers for 128 rows and columns"),
-        ("f16:4096x4096:A", "is not a size of 1 to 16384 elements"),
-    ] {
-        let out = coop(&["run", "placement", "--matrix", matrix]);
-        assert!(status(&out) == 2 && stderr(&out).contains(message), "{matrix}: {}", stderr(&out));
-    }
-}
-
-/// A device and what is lowered for it are asked the same.
-#[test]
-fn a_device_says_where_elements_are() {
-    if std::env::var_os("COOP_REQUIRE_VULKAN").is_none() && std::env::var_os("COOP_RUNNER").is_none() {
-        eprintln!("no driver");
-        return;
-    }
-    for lower in [&[][..], &["--lower", "scalar"]] {
-        let arguments = ["run", "placement", "--matrix", "f16:8x8:A", "--matrix", "f32:8x8:C", "--json"];
-        let out = coop(&[&arguments[..], lower].concat());
-        assert_eq!(status(&out), 0, "{}", stderr(&out));
-        assert_eq!(stdout(&out).lines().count(), 2);
-        for line in stdout(&out).lines() {
-            let json: serde_json::Value = serde_json::from_str(line).expect("JSON");
-            let rows = json["elements"].as_array().expect("rows");
-            assert!(
-                rows.iter()
-                    .flat_map(|row| row.as_array().expect("a row"))
-                    .all(|h| !h.as_array().expect("holders").is_empty())
-            );
-        }
-    }
-}
-
 /// An entry point that gets two versions keeps its debug information valid: it says in which function it stands. Both versions
 /// give what the original gives.
 #[test]
@@ -777,45 +491,5 @@ fn versions_keep_debug_information_valid() {
         let case = ["--case", "testdata/cli/rows.toml", "--on", "interp", "--placement", placement];
         let out = coop(&[&["run", "verify", &module][..], &device, &case].concat());
         assert_eq!(status(&out), 0, "{}{}", stdout(&out), stderr(&out));
-    }
-}
-
-/// Divergent blocks have their color in both formats, with the lines of source.
-#[test]
-fn the_graph_shows_who_executes_what() {
-    let folder = folder("graph");
-    if spirv_tool("glslang").is_none() {
-        return;
-    }
-    let shader = "testdata/cli/divergent.comp";
-    let draw = |name: &str, more: &[&str]| {
-        let to = folder.join(name);
-        let out = coop(&[&["check", "--no-config", "--graph", &to.to_string_lossy(), shader], more].concat());
-        assert_eq!(status(&out), 0, "{}", stderr(&out));
-        std::fs::read_to_string(&to).expect("it was written")
-    };
-    let dot = draw("flow.dot", &[]);
-    let block =
-        |place: &str| dot.lines().find(|l| l.contains(place) && l.contains("fillcolor")).expect("a block").to_owned();
-    // The loads inside of the branch on the invocation's index, and what comes after the loop.
-    let inside = block("divergent.comp:27-29");
-    assert!(inside.contains("#f7c6b5") && inside.contains("! %"), "{inside}");
-    assert!(inside.contains("OpCooperativeMatrixMulAddKHR"), "{inside}");
-    let after = block("divergent.comp:32-33");
-    assert!(after.contains("#cdebc8") && after.contains("OpCooperativeMatrixStoreKHR"), "{after}");
-    let branch = block("divergent.comp:19-26");
-    assert!(branch.contains("[invocation]"), "{branch}");
-    assert_eq!(dot.matches("style=dashed").count(), 1, "one loop: {dot}");
-    let svg = draw("flow.svg", &["--subgroup-size", "32"]);
-    assert_eq!(svg.matches("executed together by each invocation").count(), 1, "{svg}");
-    assert!(svg.contains("divergent.comp:27-29") && svg.contains("Subgroups are of 32 invocations"), "{svg}");
-    assert!(svg.ends_with("</svg>\n"));
-    for (arguments, message) in [
-        (&["--graph", "x.svg", GEMM, MISMATCH][..], "--graph draws one file, not 2"),
-        (&["--graph", "x.svg", "--entry", "none", GEMM], "the module has no such entry point, only 'main'"),
-        (&["--graph", "x.svg", "-"], "--graph reads its file twice"),
-    ] {
-        let out = coop(&[&["check", "--no-config"], arguments].concat());
-        assert!(status(&out) == 2 && stderr(&out).contains(message), "{arguments:?}: {}", stderr(&out));
     }
 }
