@@ -4,12 +4,15 @@
 //! Each module has a body that computes `%r` of the type of buffer D from elements of the data buffers. `%a`, `%b`, `%c`
 //! are floats, `%i`, `%j`, `%k` unsigned integers of 32 bits, `%h` an unsigned one that holds two halves.
 
+mod proof_common;
+
 use std::path::Path;
 
 use coop_exec::Case;
 use coop_exec::interp::{Arithmetic, Interpreted};
 use coop_exec::proof::{Options, Proof, Verdict, prove};
 use coop_ir::Module;
+use proof_common::Pairs;
 
 const HEAD: &str = "
     OpCapability Shader
@@ -58,6 +61,7 @@ const HEAD: &str = "
     %n8 = OpConstant %uint 8
     %n15 = OpConstant %uint 15
     %n16 = OpConstant %uint 16
+    %n1024 = OpConstant %uint 1024
     %n28 = OpConstant %uint 28
     %n240 = OpConstant %uint 240
     %n65535 = OpConstant %uint 65535
@@ -141,18 +145,15 @@ count = 8
 fill = { constant = 99 }
 ";
 
+const PAIRS: Pairs = Pairs { head: HEAD, case: CASE, fixed: &[] };
+
 fn module(body: &str) -> Module {
-    let text = format!("{HEAD}{body}\nOpReturn\nOpFunctionEnd\n");
-    coop_ir::text::parse(&text).unwrap_or_else(|error| panic!("{error}\n{body}"))
+    PAIRS.module(body)
 }
 
 /// Returns the proof that two bodies store the same.
 fn proof(arithmetic: Arithmetic, one: &str, other: &str) -> Proof {
-    let case = Case::parse(CASE, Path::new("")).expect("the case parses");
-    let options = Options { arithmetic, seed: 1, fixed: Vec::new(), explain: true };
-    let sides = [one, other].map(module);
-    let result = prove(&Interpreted::default(), (&sides[0], &case), (&sides[1], &case), &options);
-    result.unwrap_or_else(|error| panic!("{error}\n{one}\n{other}"))
+    PAIRS.proof(arithmetic, one, other)
 }
 
 /// A body that stores a float expression.
@@ -185,6 +186,32 @@ fn is_open(arithmetic: Arithmetic, one: &str, other: &str, why: &str) {
 }
 
 const REALS: Arithmetic = Arithmetic::Reals;
+
+/// A sum whose order and precision are free may be rounded in other places: the bound of its rounding counts, whatever the tolerance
+/// of the case. A coarser rounding is outside of it.
+#[test]
+fn values_may_be_as_far_apart_as_the_bound_of_a_sum() {
+    let strict = "type = \"f32\"\ncount = 8\nfill = { constant = 99 }";
+    let case = CASE.replace(strict, &format!("{strict}\ntolerance = {{ nmse = 1e-9 }}"));
+    let case = case.replacen("[1.5, -2.25, 3.125,", "[1.2001953125, 2.30078125, 3.69921875,", 1);
+    let pairs = Pairs { case: &case, ..PAIRS };
+    let halves = "%x = OpFConvert %half %a\n%y = OpFConvert %half %b\n%z = OpFConvert %half %c\n";
+    let body = |sum: &str| float(&format!("{halves}{sum}\n%r = OpFConvert %float %s"));
+    let dot = "%v = OpCompositeConstruct %half2 %x %y\n%w = OpCompositeConstruct %half2 %y %z\n%s = OpDot %half %v %w";
+    let steps = "%p = OpFMul %half %x %y\n%q = OpFMul %half %y %z\n%s = OpFAdd %half %p %q";
+    let coarse = "%p = OpFMul %half %x %y\n%q = OpFMul %half %y %z\n%k = OpConvertUToF %half %n1024\n\
+                  %t = OpFAdd %half %p %k\n%u = OpFSub %half %t %k\n%s = OpFAdd %half %u %q";
+    let near = pairs.proof(REALS, &body(dot), &body(steps));
+    assert_eq!(near.verdict, Verdict::Proved);
+    assert!(near.apart.is_some_and(|apart| apart > 0.0 && apart < 0.05), "{near}");
+    let text = near.to_string();
+    assert!(text.contains("each within the bound of its sums"), "{text}");
+    let far = pairs.proof(REALS, &body(dot), &body(coarse)).verdict;
+    assert!(matches!(&far, Verdict::Refuted(why) if why.contains("not their rounded values")), "{far:?}");
+    let wrong = steps.replace("%half %y %z", "%half %x %z");
+    let other = pairs.proof(REALS, &body(dot), &body(&wrong)).verdict;
+    assert!(matches!(&other, Verdict::Refuted(why) if why.contains("stored elements differ")), "{other:?}");
+}
 
 #[test]
 fn laws_of_the_reals() {
