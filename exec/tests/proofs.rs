@@ -223,7 +223,7 @@ fn roundings_by_integer_instructions() {
         .replace("%v = OpBitwiseAnd %uint %q %upper", "%v = OpBitwiseOr %uint %l %n64")
         .replace(
             "%r = OpBitcast %float %w",
-            "%k = OpUConvert %short %w\n%y = OpBitcast %bfloat %k\n%r = OpFConvert %float %y",
+            "%sh = OpUConvert %short %w\n%y = OpBitcast %bfloat %sh\n%r = OpFConvert %float %y",
         );
     for mode in [REALS, Arithmetic::Rounding] {
         is_proved(mode, &conversion, &code);
@@ -279,8 +279,8 @@ fn values_may_be_as_far_apart_as_the_bound_of_a_sum() {
     let body = |sum: &str| float(&format!("{halves}{sum}\n%r = OpFConvert %float %s"));
     let dot = "%v = OpCompositeConstruct %half2 %x %y\n%w = OpCompositeConstruct %half2 %y %z\n%s = OpDot %half %v %w";
     let steps = "%p = OpFMul %half %x %y\n%q = OpFMul %half %y %z\n%s = OpFAdd %half %p %q";
-    let coarse = "%p = OpFMul %half %x %y\n%q = OpFMul %half %y %z\n%k = OpConvertUToF %half %n32768\n\
-                  %t = OpFAdd %half %p %k\n%u = OpFSub %half %t %k\n%s = OpFAdd %half %u %q";
+    let coarse = "%p = OpFMul %half %x %y\n%q = OpFMul %half %y %z\n%big = OpConvertUToF %half %n32768\n\
+                  %t = OpFAdd %half %p %big\n%u = OpFSub %half %t %big\n%s = OpFAdd %half %u %q";
     let near = pairs.proof(REALS, &body(dot), &body(steps));
     assert_eq!(near.verdict, Verdict::Proved);
     assert!(near.apart.is_some_and(|apart| apart > 0.0 && apart < 0.05), "{near}");
