@@ -178,15 +178,25 @@ struct Known {
 }
 
 impl Known {
-    fn open(path: &Path) -> Result<Known, Failure> {
+    /// Opens the file of proofs with some options, or makes it.
+    fn open(path: &Path, options: &str) -> Result<Known, Failure> {
         let fail = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
         let text = if path.exists() { io::read_text(path)? } else { String::new() };
         // A call that was ended may have written a part of its last line.
         let whole = text.rfind('\n').map_or(0, |at| at + 1);
-        let rows = text[..whole].lines().map(serde_json::from_str::<(String, Row)>).collect::<Result<_, _>>();
+        let mut lines = text[..whole].lines();
+        let head = lines.next();
+        if let Some(head) = head.filter(|head| *head != options) {
+            let why = format!("its rows are of '{head}', not of '{options}'; take another file");
+            return Err(Failure::Usage(format!("{}: {why}", path.display())));
+        }
+        let rows = lines.map(serde_json::from_str::<(String, Row)>).collect::<Result<_, _>>();
         let rows = rows.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
-        let file = OpenOptions::new().create(true).append(true).open(path).map_err(fail)?;
+        let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(fail)?;
         file.set_len(whole as u64).map_err(fail)?;
+        if head.is_none() {
+            std::io::Write::write_all(&mut file, format!("{options}\n").as_bytes()).map_err(fail)?;
+        }
         Ok(Known { rows, file: Mutex::new(file) })
     }
 
@@ -234,7 +244,8 @@ impl Proofs {
             .enumerate()
             .flat_map(|(n, task)| task.targets.iter().map(move |target| (n, *target)))
             .collect();
-        let known = self.state.as_deref().map(Known::open).transpose()?;
+        let same = format!("--mode {} --seed {} --timeout {}", arithmetic.name(), self.seed, self.timeout);
+        let known = self.state.as_deref().map(|path| Known::open(path, &same)).transpose()?;
         let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         let (planted, started) = (Mutex::new(Planted::default()), Instant::now());
         let progress = Progress::new(work.len() as u64, "{pos} of {len} lowerings, {eta} left", true);
