@@ -80,6 +80,50 @@ fn accesses_out_of_bounds() {
     check(17, FindingKind::OutOfBounds, &["the matrix reads bytes 1024 to 1027 of buffer 0"]);
 }
 
+/// A pointer outside its array has no address, so nothing is said of its alignment.
+#[test]
+fn matrices_outside_of_an_array_are_not_misaligned() {
+    let text = "OpCapability Shader
+        OpCapability VulkanMemoryModel
+        OpCapability CooperativeMatrixKHR
+        OpExtension \"SPV_KHR_cooperative_matrix\"
+        OpMemoryModel Logical Vulkan
+        OpEntryPoint GLCompute %main \"main\" %data
+        OpExecutionMode %main LocalSize 32 1 1
+        OpDecorate %array ArrayStride 4
+        OpDecorate %block Block
+        OpMemberDecorate %block 0 Offset 0
+        OpDecorate %data DescriptorSet 0
+        OpDecorate %data Binding 0
+        %void = OpTypeVoid
+        %nothing = OpTypeFunction %void
+        %uint = OpTypeInt 32 0
+        %float = OpTypeFloat 32
+        %c0 = OpConstant %uint 0
+        %c2 = OpConstant %uint 2
+        %c3 = OpConstant %uint 3
+        %c8 = OpConstant %uint 8
+        %c64 = OpConstant %uint 64
+        %array = OpTypeArray %float %c64
+        %block = OpTypeStruct %array
+        %to_block = OpTypePointer StorageBuffer %block
+        %to_float = OpTypePointer StorageBuffer %float
+        %data = OpVariable %to_block StorageBuffer
+        %matrix = OpTypeCooperativeMatrixKHR %float %c3 %c8 %c8 %c2
+        %main = OpFunction %void None %nothing
+        %entry = OpLabel
+        %first = OpAccessChain %to_float %data %c0 %c64
+        %second = OpAccessChain %to_float %data %c0 %c64
+        %some = OpCooperativeMatrixLoadKHR %matrix %first %c0 %c8
+        OpCooperativeMatrixStoreKHR %second %some %c0 %c8
+        OpReturn
+        OpFunctionEnd";
+    let module = coop_ir::text::parse(text).expect("the module parses");
+    let (_, report) = run(&module, &[], &[vec![0; 256]], Config::default());
+    let found: Vec<FindingKind> = report.findings.iter().map(|f| f.kind).collect();
+    assert!(!found.is_empty() && found.iter().all(|k| *k != FindingKind::Misaligned), "{found:?}");
+}
+
 #[test]
 fn undefined_values_that_matter() {
     check(5, FindingKind::Uninitialised, &["an undefined value is written to byte 0 of buffer 1"]);

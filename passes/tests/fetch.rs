@@ -124,6 +124,28 @@ fn factors_are_fetched_ahead_unless_memory_is_volatile() {
     assert_eq!(fetches("Volatile"), 0);
 }
 
+/// Returns the calls of functions that fetch, where the device has so many bytes of shared memory.
+fn calls(bytes: u32) -> usize {
+    let mut profile = Profile::builtin("nvidia-h100").expect("built in").clone();
+    profile.limits.max_compute_shared_memory_size = bytes;
+    let mut options = Options::new(Target::Khr);
+    (options.profile, options.subgroup_size, options.verify_each) = (Some(&profile), Some(32), true);
+    let lowered = lower(&product("None"), &options).unwrap_or_else(|e| panic!("{e}"));
+    let m = &lowered.module;
+    let names = m.globals_with(Op::Name).map(|r| m.inst(r));
+    let fetching = names.filter(|i| i.string(1).is_some_and(|s| s.0.starts_with("coop_fetch_")));
+    let fetching: Vec<Option<Id>> = fetching.map(|i| i.id(0)).collect();
+    let insts = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r));
+    insts.filter(|i| i.op == Op::FunctionCall && fetching.contains(&i.callee())).count()
+}
+
+/// Both factors before the loop, and in it for the next iteration; where shared memory has half of K, for the other half too.
+#[test]
+fn slices_are_fetched_ahead() {
+    assert_eq!(calls(49152), 4);
+    assert_eq!(calls(4096), 6);
+}
+
 /// Memory that may be loaded an iteration early is tested first: it may be beyond the binding.
 #[test]
 fn what_is_added_to_sums_is_fetched_ahead() {

@@ -10,6 +10,7 @@ use super::error_bound;
 use super::findings::FindingKind;
 use super::machine::{Machine, Stop};
 use super::num::{Num, mask};
+use super::program::tag;
 use super::registers::Mask;
 use super::taint::Taint;
 use super::tensor::{Coords, Hit, TensorLayout, TensorView, locate};
@@ -308,9 +309,9 @@ impl Machine<'_> {
     fn check_tensor_pointer(&mut self, t: &Tensor, coop: &Coop, ptr: u64) {
         // What is decoded has an alignment of its own, which loads in the function say.
         let bytes = if t.decode.is_some() { 1 } else { u64::from(coop.num.bytes()) };
-        if !ptr.is_multiple_of(bytes) {
+        if tag::is_misaligned(ptr, bytes) {
             self.find(FindingKind::Misaligned, || format!("the pointer {ptr:#x} is not a multiple of {bytes}"));
-        } else if !ptr.is_multiple_of(16) && self.config.semantics != Semantics::Nvidia {
+        } else if tag::is_misaligned(ptr, 16) && self.config.semantics != Semantics::Nvidia {
             self.find(FindingKind::Portability, || {
                 format!("the pointer {ptr:#x} is not a multiple of 16: the specification leaves that undefined, NVIDIA's driver mostly does what is meant")
             });

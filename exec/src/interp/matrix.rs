@@ -12,6 +12,7 @@ use super::findings::FindingKind;
 use super::location::{Fault, Location};
 use super::machine::{Machine, Stop};
 use super::num::{Num, mask, signed};
+use super::program::tag;
 use super::shared_race::Agent;
 use super::taint::Taint;
 use super::types::{Coop, Ty};
@@ -282,7 +283,7 @@ impl Machine<'_> {
         let counted = mem.stride != NO_ROW && mem.unit > 0 && is_major(mem.layout) && lines > 1;
         let stride = counted.then(|| self.regs.get(mem.stride, range.start).wrapping_mul(u64::from(mem.unit)));
         let broken = |need: u64| {
-            let pointer = (!ptr.is_multiple_of(need)).then(|| format!("the pointer {ptr:#x}"));
+            let pointer = tag::is_misaligned(ptr, need).then(|| format!("the pointer {ptr:#x}"));
             let stride = stride.filter(|s| !s.is_multiple_of(need)).map(|s| format!("the stride of {s} bytes"));
             pointer.or(stride)
         };

@@ -26,6 +26,11 @@ pub(super) mod tag {
     pub(in crate::interp) const INVALID: u64 = 0xa3;
     /// Memory of the invocation's own.
     pub(in crate::interp) const OWN: u64 = 0xa4;
+
+    /// Returns true if a pointer is not a multiple of so many bytes. One outside its array has no address.
+    pub(in crate::interp) fn is_misaligned(pointer: u64, bytes: u64) -> bool {
+        pointer >> SHIFT != INVALID && !pointer.is_multiple_of(bytes)
+    }
 }
 
 /// A constant's value.

@@ -31,7 +31,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     if cx.options.target != Target::Scalar {
         lengths::run(m)?;
     }
-    nv_cooperative_matrix::run(m)?;
+    nv_cooperative_matrix::run(m, cx.options.target)?;
     int4::run(m, cx.options.checked)?;
     intel::run(m, cx)?;
     if cx.options.target != Target::Scalar {

@@ -12,7 +12,7 @@
 
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::inline::Carriers;
-use crate::{Refusal, ssa};
+use crate::{Refusal, Target, ssa};
 use coop_ir::builder::{Globals, require_capability, require_extension};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -32,11 +32,16 @@ enum Use {
 
 const OF_MULADD: [Use; 3] = [Use::A, Use::B, Use::Accumulator];
 
-pub(super) fn run(m: &mut Module) -> Result<(), Refusal> {
+pub(super) fn run(m: &mut Module, target: Target) -> Result<(), Refusal> {
     if m.globals_with(Op::TypeCooperativeMatrixNV).next().is_none() {
         let Some(r) = m.all().find(|r| m.inst(*r).op.is_nv_matrix_instruction()) else { return Ok(()) };
         let why = format!("{} in a module without matrices of its extension", m.inst(r).op);
         return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+    }
+    if target != Target::Scalar && !m.has_capability(Capability::VulkanMemoryModel) {
+        let why = "matrices of SPV_KHR_cooperative_matrix need the Vulkan memory model, which this module does not use";
+        let remedy = "run spirv-opt --upgrade-memory-model on it (in GLSL #pragma use_vulkan_memory_model), or lower it to scalar";
+        return Err(Refusal::new("refused-dialect", m.globals_with(Op::MemoryModel).next(), why, remedy));
     }
     let constants = Constants::new(m, &Specialization::new());
     let g = Globals::new(m);

@@ -71,14 +71,15 @@ impl Padded {
         let (scalar, lanes) = types::scalar_or_vector(e.m, pointee)?;
         let layouts = Layouts { m: e.m, constants: &e.constants, decorations: &self.decorations };
         let bound = layouts.bound(pointer)?;
-        // The unit of the view is the pointee, or its component where vectors begin elsewhere.
+        // The unit of the view is the pointee, or its component where vectors begin elsewhere, or are of three, which only a
+        // scalar block layout has without padding.
         let begins = |bytes: u32| {
             let factors = bound.terms.iter().map(|t| t.1).chain([bound.constant]);
             factors.into_iter().all(|n| n.is_multiple_of(bytes))
         };
         let whole = scalar.bytes() * lanes;
         let (unit, bytes) = match Type::of(e.m, pointee)? {
-            _ if begins(whole) => (pointee, whole),
+            _ if lanes != 3 && begins(whole) => (pointee, whole),
             Type::Vector { elem, .. } if begins(scalar.bytes()) => (elem, scalar.bytes()),
             _ => return None,
         };

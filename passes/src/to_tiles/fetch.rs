@@ -32,11 +32,12 @@ pub(super) struct Fetch {
 }
 
 impl Fetch {
-    /// Returns true if the staging buffer has the whole matrix and nothing else: what pads tiles is not in memory.
-    pub(super) fn is_whole(&self) -> bool {
-        let (rows, cols) = (self.access.rows, self.access.cols);
-        let extents = if self.layout.down { (cols, rows) } else { (rows, cols) };
-        (self.layout.lines, self.layout.length) == extents
+    /// Returns true if the staging buffer has one of so many equal parts of the matrix, by rows and by columns, and nothing else:
+    /// what pads tiles is not in memory.
+    pub(super) fn is_part(&self, (by_rows, by_cols): (u32, u32)) -> bool {
+        let Layout { lines, length, down, .. } = self.layout;
+        let (rows, cols) = if down { (length, lines) } else { (lines, length) };
+        (rows * by_rows, cols * by_cols) == (self.access.rows, self.access.cols)
     }
 
     /// Calls the function that fetches: the quads of the invocation.

@@ -80,8 +80,9 @@ impl Tiles<'_, '_> {
         // Up to so many products of tiles stand in a row. Small tiles mean many, and a device that is no faster for it.
         let most = if d.tile_rows * d.tile_cols * a.tile_cols < 2048 { 8 } else { 64 };
         let written_out = slices.steps * d.tiles() <= most || !slices.can_loop();
+        let mut ahead = [None, None];
         for first in (0..steps).step_by(slices.steps as usize) {
-            self.stage_slice(b, r, &slices, (a, bm), first);
+            self.stage_slice(b, r, &slices, (a, bm), (first, &mut ahead));
             if written_out {
                 for k in 0..slices.steps {
                     let last = first + k + 1 == steps && !add_last && wide.is_none();

@@ -18,7 +18,10 @@
 //!    behind them.
 //! 2. All products are in one block, which every iteration executes.
 //! 3. Nothing in the loop writes memory or waits: what is read an iteration early is what would have been read.
-//! 4. The factors fit their staging buffers as a whole, of which each invocation fills an equal share.
+//! 4. Each invocation fills an equal share of the staging buffers, which have the factors or a slice of them and nothing else.
+//!
+//! A product in slices (`fused_loads.rs`) fetches each slice behind the barrier of the one before, and in its last the first of the next
+//! product. What is fetched here are first slices.
 //!
 //! # Iterations that skip their products
 //!
@@ -430,24 +433,18 @@ fn can_be_saved(m: &Module, inside: &FxHashSet<Id>, fetches: &[Option<Fetch>; 2]
 }
 
 impl Tiles<'_, '_> {
-    /// The plan of a product that is computed in one slice.
-    fn whole_product(&self, m: &Module, product: InstRef) -> Option<SlicePlan> {
+    /// The factors of a product whose first slice is fetched. `None` if neither is.
+    fn fetches(&self, m: &Module, product: InstRef) -> Option<[Option<Fetch>; 2]> {
         let inst = m.inst(product);
         let (x, y) = (inst.id(0)?, inst.id(1)?);
         let (a, b) = (self.mat_of(m, x)?, self.mat_of(m, y)?);
-        let plan = self.plan_slices((x, a), (y, b));
-        (plan.steps == a.cols()).then_some(plan)
-    }
-
-    /// The factors of a product that are fetched. `None` if they do not fit their staging buffers as a whole.
-    fn fetches(&self, m: &Module, product: InstRef) -> Option<[Option<Fetch>; 2]> {
-        let plan = self.whole_product(m, product)?;
-        let [left, right] = plan.factors;
-        let share = |factor: Option<(Access, Layout)>| {
+        let SlicePlan { steps, factors: [left, right], .. } = self.plan_slices((x, a), (y, b));
+        let slices = a.cols() / steps;
+        let share = |factor: Option<(Access, Layout)>, slices: (u32, u32)| {
             let (access, layout) = factor.filter(|(access, _)| !access.decodes())?;
-            self.share(&access, layout).filter(Fetch::is_whole)
+            self.share(&access, layout).filter(|fetch| fetch.is_part(slices))
         };
-        let fetches = [share(left), share(right)];
+        let fetches = [share(left, (1, slices)), share(right, (slices, 1))];
         fetches.iter().any(Option::is_some).then_some(fetches)
     }
 
@@ -455,10 +452,6 @@ impl Tiles<'_, '_> {
     pub(super) fn plan_blocks(&mut self, m: &Module) {
         let mut pipelines = std::mem::take(&mut self.function.pipelines);
         for pipeline in pipelines.iter_mut().filter(|p| p.around.is_none()) {
-            // A product in slices stages several times, and what was fetched would be put there with the first.
-            if pipeline.products.iter().any(|r| self.whole_product(m, *r).is_none()) {
-                continue;
-            }
             let fetched = |r: &InstRef| {
                 let mut plan = self.fetches(m, *r)?;
                 let can = |f: &Fetch| f.access.args.iter().all(|id| pipeline.can(m, *id, Iteration::This, DEPTH));
