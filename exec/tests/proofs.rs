@@ -253,7 +253,7 @@ fn roundings_by_integer_instructions() {
     }
 }
 
-/// What was rounded to tf32 has no bits below, whatever the number is among the reals.
+/// A number that was rounded to tf32 has no bits below, whatever it is among the reals.
 #[test]
 fn bits_that_a_rounding_dropped_are_gone() {
     let code = rounded_by_code("%n13", "%n4095", "%upper19")
