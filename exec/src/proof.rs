@@ -23,7 +23,7 @@ use crate::interp::{
 };
 use crate::number;
 use crate::tolerance::Tolerance;
-use crate::witness;
+use crate::witness::{self, Distance};
 
 /// Runs are repeated with other values of the symbols until the error is less than this power of two.
 const WANTED_LOG2: f64 = -40.0;
@@ -163,6 +163,9 @@ pub struct Proof {
     pub difference: Option<ExpressionDifference>,
     /// The binary logarithm of the probability that different expressions were taken for equal.
     pub log2_error: f64,
+    /// The largest distance of two values for the data of the case, where that is more than the tolerance of the case and
+    /// in each element within the bound of its rounding.
+    pub apart: Option<f64>,
     /// The number of times that both modules ran.
     pub rounds: u32,
     /// The values of data that decide a branch or an address of the original.
@@ -200,6 +203,9 @@ impl fmt::Display for Proof {
                     write!(f, " that make {} of their values what they are here", thousands(self.decisions as u64))?;
                 }
                 write!(f, " ({mode}; probability of a false yes < 2^{bound}); for this specialization and dispatch")?;
+                if let Some(apart) = self.apart {
+                    write!(f, "; rounded values are up to {apart:.1e} apart, each within the bound of its sums")?;
+                }
                 if !self.unchecked.is_empty() {
                     write!(f, "; {} is not compared", self.unchecked.join(", "))?;
                 }
@@ -335,6 +341,7 @@ impl<'a> Prover<'a> {
             integers: false,
             difference: None,
             log2_error: 0.0,
+            apart: None,
             rounds: 0,
             decisions: 0,
             blocks: [Blocks::default(), Blocks::default()],
@@ -433,7 +440,7 @@ impl<'a> Prover<'a> {
         proof.log2_error += agreement.log2_error().min(0.0);
         let sides = [(self.module, self.case), (lowered, case)];
         let verdict = judged(&self.interpreted, sides, &self.data, &agreement, [a, &mut b])?;
-        Ok(verdict.map_or(Ok(()), Err))
+        Ok(verdict.map(|apart| proof.apart = apart))
     }
 }
 
@@ -469,14 +476,15 @@ fn complaint(name: &str, is_original: bool, report: &Report, fingerprints: &Fing
     Some(Verdict::lost(Cause::UnknownDecision, operation, format!("in the {name} {why}{lost}")))
 }
 
-/// Returns the verdict if the comparison does not prove anything.
+/// Returns the verdict if the comparison does not prove anything, or else how far values are apart that only the bounds of their
+/// rounding allow.
 fn judged(
     interpreted: &Interpreted,
     [original, lowered]: [(&Module, &Case); 2],
     data: &[bool],
     agreement: &Agreement,
     [a, b]: [&mut Fingerprints; 2],
-) -> Result<Option<Verdict>, Error> {
+) -> Result<Result<Option<f64>, Verdict>, Error> {
     let case = original.1;
     let place = |buffer: usize, element: usize| place(case, buffer, element);
     if let Some(first) = agreement.first() {
@@ -487,13 +495,13 @@ fn judged(
         let how = how.map(|how| format!(": {how}")).unwrap_or_default();
         let what = format!("{n} of {all} stored elements differ, the first is {at}{how}");
         if first.certain {
-            return Ok(Some(Verdict::Refuted(what)));
+            return Ok(Err(Verdict::Refuted(what)));
         }
-        let values = match witness::differences(interpreted.config, original, a, b)? {
-            None => witness::find(interpreted, original, lowered, data)?,
-            found => found,
+        let values = match witness::distance(interpreted.config, original, a, b)? {
+            Distance::Beyond(found) => Some(found),
+            Distance::Agree | Distance::WithinBounds(_) => witness::find(interpreted, original, lowered, data)?,
         };
-        return Ok(Some(match values {
+        return Ok(Err(match values {
             Some(values) => Verdict::Refuted(format!("{what}; {values}")),
             None => {
                 let kinds = Fingerprints::kinds(a, b, &buffers, first);
@@ -509,19 +517,24 @@ fn judged(
             lost.map_or_else(String::new, |(name, (at, why))| format!(": {why} (instruction {at} of the {name})"));
         let at = place(buffer, element);
         let why = format!("{at} depends on data in an unknown way{why}");
-        return Ok(Some(Verdict::lost(Cause::UnknownTerm, operation, why)));
+        return Ok(Err(Verdict::lost(Cause::UnknownTerm, operation, why)));
     }
     if let Some(what) = &agreement.new_decision {
         let why =
             format!("data decides something in the lowered module that it does not decide in the original: {what}");
-        return Ok(Some(Verdict::open(Cause::NewDecision, why)));
+        return Ok(Err(Verdict::open(Cause::NewDecision, why)));
     }
     if agreement.unbounded {
-        return Ok(Some(Verdict::open(Cause::Bound, "an expression has too large a degree")));
+        return Ok(Err(Verdict::open(Cause::Bound, "an expression has too large a degree")));
     }
     if agreement.stored == 0 {
-        return Ok(Some(Verdict::open(Cause::NothingStored, "nothing is stored")));
+        return Ok(Err(Verdict::open(Cause::NothingStored, "nothing is stored")));
     }
-    let values = witness::differences(interpreted.config, original, a, b)?;
-    Ok(values.map(|values| Verdict::Refuted(format!("the expressions agree, but not their rounded values: {values}"))))
+    Ok(match witness::distance(interpreted.config, original, a, b)? {
+        Distance::Agree => Ok(None),
+        Distance::WithinBounds(apart) => Ok(Some(apart)),
+        Distance::Beyond(values) => {
+            Err(Verdict::Refuted(format!("the expressions agree, but not their rounded values: {values}")))
+        }
+    })
 }

@@ -14,24 +14,48 @@ use crate::tolerance::Tolerance;
 /// The seeds that are tried where expressions differ and values do not.
 const SEEDS: u64 = 3;
 
-/// Returns the first difference between what two runs stored with a case's data.
-pub(crate) fn differences(
+/// How far apart the values are that two runs stored.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Distance {
+    /// As near as the case asks.
+    Agree,
+    /// Farther than the tolerance of the case, in no element farther than two implementations of the original may be: the
+    /// largest distance.
+    WithinBounds(f64),
+    /// Farther: the first difference.
+    Beyond(String),
+}
+
+/// Returns how far apart the values are that two runs stored with a case's data.
+pub(crate) fn distance(
     config: Config,
     (module, case): (&Module, &Case),
     a: &Fingerprints,
     b: &Fingerprints,
-) -> Result<Option<String>, Error> {
+) -> Result<Distance, Error> {
     apart(config, module, case, [a, b].map(|side| Interpreted::outcome(side.memory.clone(), &Report::default())))
 }
 
-/// Returns the first difference between two outcomes.
-fn apart(config: Config, module: &Module, case: &Case, [wanted, got]: [Outcome; 2]) -> Result<Option<String>, Error> {
+/// Returns how far apart two outcomes are.
+fn apart(config: Config, module: &Module, case: &Case, [wanted, got]: [Outcome; 2]) -> Result<Distance, Error> {
     if got.compare(&wanted, case)?.is_empty() {
-        return Ok(None);
+        return Ok(Distance::Agree);
     }
     let bounds = Bounds::derive(module, case, config);
     let found = got.compare_within(&wanted, case, &bounds, 2)?;
-    Ok(found.first().map(ToString::to_string))
+    if found.is_empty() {
+        return Ok(Distance::Agree);
+    }
+    // The tolerance of a whole buffer knows nothing of the number of terms in a sum, nor of their magnitudes.
+    let mut derived = case.clone();
+    for buffer in derived.buffer.iter_mut().filter(|b| matches!(b.tolerance, Tolerance::Nmse(_))) {
+        buffer.tolerance = Tolerance::Derived;
+    }
+    let largest = found.iter().filter_map(|difference| difference.largest).map(|(error, _)| error);
+    Ok(match got.compare_within(&wanted, &derived, &bounds, 2)?.first() {
+        None => Distance::WithinBounds(largest.fold(0.0, f64::max)),
+        Some(_) => Distance::Beyond(found.first().map(ToString::to_string).unwrap_or_default()),
+    })
 }
 
 /// Looks for other data for which two modules store other values: of the case's kind, within its tolerances; and numbers with
@@ -63,7 +87,10 @@ pub(crate) fn find(
         let outcomes = [wanted, got].map(|memory| Interpreted::outcome(memory, &Report::default()));
         let found = match with_digits {
             true => beyond_bounds(interpreted.config, module, &one, outcomes)?,
-            false => apart(interpreted.config, module, &one, outcomes)?,
+            false => match apart(interpreted.config, module, &one, outcomes)? {
+                Distance::Beyond(found) => Some(found),
+                Distance::Agree | Distance::WithinBounds(_) => None,
+            },
         };
         if let Some(found) = found {
             let data = if with_digits { "numbers with many digits and the seed" } else { "the seed" };

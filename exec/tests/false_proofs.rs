@@ -1,12 +1,15 @@
 //! Attempts at a false proof: lowered modules that differ from the original for some data, or in what is defined, while the
 //! data of the case shows nothing. None of them may be proved.
 
+mod proof_common;
+
 use std::path::Path;
 
 use coop_exec::Case;
 use coop_exec::interp::{Arithmetic, Interpreted};
 use coop_exec::proof::{Options, Verdict, prove};
 use coop_ir::Module;
+use proof_common::Pairs;
 
 /// Two invocations; buffers of floats F and D, of unsigned integers I and E. `%x` is the invocation.
 const HEAD: &str = "
@@ -120,18 +123,15 @@ type = \"u32\"
 count = 8
 ";
 
+// What is only written is no data.
+const PAIRS: Pairs = Pairs { head: HEAD, case: CASE, fixed: &["D", "E"] };
+
 fn module(body: &str) -> Module {
-    let text = format!("{HEAD}{body}\nOpReturn\nOpFunctionEnd\n");
-    coop_ir::text::parse(&text).unwrap_or_else(|error| panic!("{error}\n{body}"))
+    PAIRS.module(body)
 }
 
 fn verdict(arithmetic: Arithmetic, one: &str, other: &str) -> Verdict {
-    let case = Case::parse(CASE, Path::new("")).expect("the case parses");
-    // What is only written is no data.
-    let options = Options { arithmetic, seed: 1, fixed: vec!["D".to_owned(), "E".to_owned()], explain: false };
-    let sides = [one, other].map(module);
-    let proof = prove(&Interpreted::default(), (&sides[0], &case), (&sides[1], &case), &options);
-    proof.unwrap_or_else(|error| panic!("{error}\n{one}\n{other}")).verdict
+    PAIRS.proof(arithmetic, one, other).verdict
 }
 
 fn is_proved(arithmetic: Arithmetic, one: &str, other: &str) {

@@ -4,19 +4,25 @@
 //! Each module has a body that computes `%r` of the type of buffer D from elements of the data buffers. `%a`, `%b`, `%c`
 //! are floats, `%i`, `%j`, `%k` unsigned integers of 32 bits, `%h` an unsigned one that holds two halves.
 
+mod proof_common;
+
 use std::path::Path;
 
 use coop_exec::Case;
 use coop_exec::interp::{Arithmetic, Interpreted};
 use coop_exec::proof::{Options, Proof, Verdict, prove};
 use coop_ir::Module;
+use proof_common::Pairs;
 
 const HEAD: &str = "
     OpCapability Shader
     OpCapability Float16
     OpCapability Int8
+    OpCapability Int16
+    OpCapability BFloat16TypeKHR
     OpCapability StorageBuffer16BitAccess
     OpExtension \"SPV_KHR_16bit_storage\"
+    OpExtension \"SPV_KHR_bfloat16\"
     %glsl = OpExtInstImport \"GLSL.std.450\"
     OpMemoryModel Logical GLSL450
     OpEntryPoint GLCompute %main \"main\"
@@ -47,6 +53,8 @@ const HEAD: &str = "
     %byte = OpTypeInt 8 0
     %float = OpTypeFloat 32
     %half = OpTypeFloat 16
+    %bfloat = OpTypeFloat 16 BFloat16KHR
+    %short = OpTypeInt 16 0
     %half2 = OpTypeVector %half 2
     %float2 = OpTypeVector %float 2
     %byte4 = OpTypeVector %byte 4
@@ -58,6 +66,15 @@ const HEAD: &str = "
     %n8 = OpConstant %uint 8
     %n15 = OpConstant %uint 15
     %n16 = OpConstant %uint 16
+    %n13 = OpConstant %uint 13
+    %n64 = OpConstant %uint 64
+    %n4095 = OpConstant %uint 4095
+    %n32767 = OpConstant %uint 32767
+    %n32768 = OpConstant %uint 32768
+    %quiet = OpConstant %uint 4194304
+    %infinity = OpConstant %uint 2139095040
+    %upper = OpConstant %uint 4294901760
+    %upper19 = OpConstant %uint 4294959104
     %n28 = OpConstant %uint 28
     %n240 = OpConstant %uint 240
     %n65535 = OpConstant %uint 65535
@@ -141,18 +158,15 @@ count = 8
 fill = { constant = 99 }
 ";
 
+const PAIRS: Pairs = Pairs { head: HEAD, case: CASE, fixed: &[] };
+
 fn module(body: &str) -> Module {
-    let text = format!("{HEAD}{body}\nOpReturn\nOpFunctionEnd\n");
-    coop_ir::text::parse(&text).unwrap_or_else(|error| panic!("{error}\n{body}"))
+    PAIRS.module(body)
 }
 
 /// Returns the proof that two bodies store the same.
 fn proof(arithmetic: Arithmetic, one: &str, other: &str) -> Proof {
-    let case = Case::parse(CASE, Path::new("")).expect("the case parses");
-    let options = Options { arithmetic, seed: 1, fixed: Vec::new(), explain: true };
-    let sides = [one, other].map(module);
-    let result = prove(&Interpreted::default(), (&sides[0], &case), (&sides[1], &case), &options);
-    result.unwrap_or_else(|error| panic!("{error}\n{one}\n{other}"))
+    PAIRS.proof(arithmetic, one, other)
 }
 
 /// A body that stores a float expression.
@@ -185,6 +199,99 @@ fn is_open(arithmetic: Arithmetic, one: &str, other: &str, why: &str) {
 }
 
 const REALS: Arithmetic = Arithmetic::Reals;
+
+/// Integer code that rounds the sum of %a and %b, in place: the bits that it drops, the number below half of the last kept bit, and the mask.
+fn rounded_by_code(dropped: &str, below_half: &str, kept: &str) -> String {
+    format!(
+        "%x = OpFAdd %float %a %b\n%u = OpBitcast %uint %x\n%l = OpShiftRightLogical %uint %u {dropped}\n\
+         %o = OpBitwiseAnd %uint %l %n1\n%p = OpIAdd %uint %o {below_half}\n%s = OpIAdd %uint %u %p\n\
+         %t = OpBitwiseAnd %uint %s {kept}\n%m = OpBitwiseAnd %uint %u %most\n\
+         %n = OpUGreaterThan %bool %m %infinity\n%q = OpBitwiseOr %uint %u %quiet\n%v = OpBitwiseAnd %uint %q {kept}\n\
+         %w = OpSelect %uint %n %v %t\n%r = OpBitcast %float %w"
+    )
+}
+
+/// Integer code that rounds to bf16 is the conversion; so is the code that has the result in the lower half of a word. What differs in
+/// a constant or lacks the NaN is not.
+#[test]
+fn roundings_by_integer_instructions() {
+    let sum = "%x = OpFAdd %float %a %b\n";
+    let conversion = float(&format!("{sum}%y = OpFConvert %bfloat %x\n%r = OpFConvert %float %y"));
+    let code = float(&rounded_by_code("%n16", "%n32767", "%upper"));
+    let low = code
+        .replace("%t = OpBitwiseAnd %uint %s %upper", "%t = OpShiftRightLogical %uint %s %n16")
+        .replace("%v = OpBitwiseAnd %uint %q %upper", "%v = OpBitwiseOr %uint %l %n64")
+        .replace(
+            "%r = OpBitcast %float %w",
+            "%sh = OpUConvert %short %w\n%y = OpBitcast %bfloat %sh\n%r = OpFConvert %float %y",
+        );
+    for mode in [REALS, Arithmetic::Rounding] {
+        is_proved(mode, &conversion, &code);
+        is_proved(mode, &conversion, &low);
+        is_proved(mode, &code, &low);
+    }
+    for (from, to) in [
+        ("%o %n32767", "%o %n32768"),
+        ("%o = OpBitwiseAnd %uint %l %n1", "%o = OpBitwiseAnd %uint %l %n2"),
+        ("%u %n16\n%o", "%u %n15\n%o"),
+        ("%s %upper", "%s %upper19"),
+        ("%m %infinity", "%m %quiet"),
+        ("%w = OpSelect %uint %n %v %t", "%w = OpSelect %uint %n %t %v"),
+        ("%q = OpBitwiseOr %uint %u %quiet", "%q = OpBitwiseOr %uint %u %n64"),
+    ] {
+        let other = code.replace(from, to);
+        assert_ne!(other, code, "{from}");
+        for mode in [REALS, Arithmetic::Rounding, Arithmetic::Strict] {
+            assert_ne!(proof(mode, &conversion, &other).verdict, Verdict::Proved, "{other}");
+        }
+    }
+    // A truncation is another rounding.
+    let truncated =
+        float(&format!("{sum}%u = OpBitcast %uint %x\n%w = OpBitwiseAnd %uint %u %upper\n%r = OpBitcast %float %w"));
+    for mode in [REALS, Arithmetic::Rounding] {
+        assert_ne!(proof(mode, &conversion, &truncated).verdict, Verdict::Proved);
+    }
+}
+
+/// A number that was rounded to tf32 has no bits below, whatever it is among the reals.
+#[test]
+fn bits_that_a_rounding_dropped_are_gone() {
+    let code = rounded_by_code("%n13", "%n4095", "%upper19")
+        .replace("%x = OpFAdd %float %a %b", "%x = OpCopyObject %float %a");
+    let low = |from: &str| {
+        integer(
+            &format!("{code}\n%z = OpBitcast %uint {from}\n%y = OpBitwiseAnd %uint %z %n15").replace("%y =", "%y0 ="),
+        )
+    };
+    let [rounded, plain] = ["%r", "%a"].map(|from| low(from).replace("OpStore %pe %r", "OpStore %pe %y0"));
+    assert_ne!(proof(REALS, &rounded, &plain).verdict, Verdict::Proved);
+}
+
+/// A sum whose order and precision are free may be rounded in other places: the bound of its rounding counts, whatever the tolerance
+/// of the case. A coarser rounding is outside of it.
+#[test]
+fn values_may_be_as_far_apart_as_the_bound_of_a_sum() {
+    let strict = "type = \"f32\"\ncount = 8\nfill = { constant = 99 }";
+    let case = CASE.replace(strict, &format!("{strict}\ntolerance = {{ nmse = 1e-12 }}"));
+    let case = case.replacen("[1.5, -2.25, 3.125,", "[1.2001953125, 2.30078125, 3.69921875,", 1);
+    let pairs = Pairs { case: &case, ..PAIRS };
+    let halves = "%x = OpFConvert %half %a\n%y = OpFConvert %half %b\n%z = OpFConvert %half %c\n";
+    let body = |sum: &str| float(&format!("{halves}{sum}\n%r = OpFConvert %float %s"));
+    let dot = "%v = OpCompositeConstruct %half2 %x %y\n%w = OpCompositeConstruct %half2 %y %z\n%s = OpDot %half %v %w";
+    let steps = "%p = OpFMul %half %x %y\n%q = OpFMul %half %y %z\n%s = OpFAdd %half %p %q";
+    let coarse = "%p = OpFMul %half %x %y\n%q = OpFMul %half %y %z\n%big = OpConvertUToF %half %n32768\n\
+                  %t = OpFAdd %half %p %big\n%u = OpFSub %half %t %big\n%s = OpFAdd %half %u %q";
+    let near = pairs.proof(REALS, &body(dot), &body(steps));
+    assert_eq!(near.verdict, Verdict::Proved);
+    assert!(near.apart.is_some_and(|apart| apart > 0.0 && apart < 0.05), "{near}");
+    let text = near.to_string();
+    assert!(text.contains("each within the bound of its sums"), "{text}");
+    let far = pairs.proof(REALS, &body(dot), &body(coarse));
+    assert!(matches!(&far.verdict, Verdict::Refuted(why) if why.contains("not their rounded values")), "{far}");
+    let wrong = steps.replace("%half %y %z", "%half %x %z");
+    let other = pairs.proof(REALS, &body(dot), &body(&wrong)).verdict;
+    assert!(matches!(&other, Verdict::Refuted(why) if why.contains("stored elements differ")), "{other:?}");
+}
 
 #[test]
 fn laws_of_the_reals() {

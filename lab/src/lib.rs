@@ -4,7 +4,7 @@
 //! is and compare the results; [`uniformity`] compares the analysis with the interpreter; [`record`] keeps the results
 //! of devices; [`compile`] tries the compilers of drivers with the modules of the [`corpus`], and [`profiles`] keeps what
 //! these drivers say of their devices; [`proofs`] proves lowerings, and refutes those with [`planted`] errors;
-//! [`proof_campaign`] proves those of generated modules;
+//! [`proof_campaign`] proves those of generated modules, [`proof_parts`] in parts and in processes of their own;
 //! [`llama`] has cases for an engine's modules; [`figures`] lists kernels to measure; [`fuzz`] has the bodies of the fuzzers.
 
 pub mod campaign;
@@ -19,6 +19,7 @@ pub mod llama;
 pub mod planted;
 pub mod profiles;
 pub mod proof_campaign;
+pub mod proof_parts;
 pub mod proofs;
 pub mod record;
 pub mod uniformity;

@@ -11,6 +11,7 @@ use coop_cli::args::TargetArg;
 use coop_cli::progress::interrupted;
 use coop_exec::interp::ExpressionDifference;
 use coop_exec::proof::{Options, Verdict};
+use serde::{Deserialize, Serialize};
 
 use crate::generator::{Dialect, GeneratorProfile, Limits};
 use crate::proofs::{generated, word};
@@ -38,12 +39,18 @@ pub struct Campaign {
 }
 
 /// The outcomes of one kind, with the first module that had it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Outcomes {
+    /// The target.
+    pub target: String,
+    /// The verdict in words.
+    pub verdict: String,
+    /// The kind of reason; nothing where the verdict is one.
+    pub reason: String,
     /// Their number.
     pub count: u64,
     /// Dialect and limits of the one with the lowest seed.
-    pub profile: GeneratorProfile,
+    pub profile: String,
     /// The lowest seed.
     pub seed: u64,
     /// The whole message of that.
@@ -55,31 +62,52 @@ impl Outcomes {
     pub fn first(&self) -> String {
         format!("{} {}", self.profile, self.seed)
     }
+
+    /// Returns dialect and limits of the first module.
+    pub fn profile(&self) -> Option<GeneratorProfile> {
+        GeneratorProfile::from_name(&self.profile)
+    }
 }
 
 /// The outcomes of a campaign by target, verdict and reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Table {
-    rows: BTreeMap<(String, &'static str, String), Outcomes>,
+    rows: BTreeMap<[String; 3], Outcomes>,
+    /// The number of modules.
+    pub modules: u64,
     /// The seed after that of the last module: where another campaign goes on.
     pub next: u64,
 }
 
 impl Table {
-    fn add(&mut self, target: TargetArg, verdict: &'static str, reason: String, of: Outcomes) {
-        let row = self.rows.entry((word(target), verdict, reason));
+    /// Adds outcomes of a kind.
+    pub fn add(&mut self, of: Outcomes) {
+        let key = [&of.target, &of.verdict, &of.reason].map(String::clone);
+        let row = self.rows.entry(key);
         row.and_modify(|all| {
-            all.count += of.count;
+            let count = all.count + of.count;
             if of.seed < all.seed {
-                *all = Outcomes { count: all.count, ..of.clone() };
+                *all = of.clone();
             }
+            all.count = count;
         })
         .or_insert(of);
     }
 
+    /// Returns the outcomes of each kind.
+    pub fn rows(&self) -> impl Iterator<Item = &Outcomes> {
+        self.rows.values()
+    }
+
+    /// Returns true if outcomes of this kind are there, of a module with a lower seed.
+    pub fn has_earlier(&self, of: &Outcomes) -> bool {
+        let key = [&of.target, &of.verdict, &of.reason].map(String::clone);
+        self.rows.get(&key).is_some_and(|row| row.seed < of.seed)
+    }
+
     /// Returns the number of outcomes of a verdict: proved, not provable, refuted, not lowered, failed.
     pub fn count(&self, verdict: &str) -> u64 {
-        self.rows.iter().filter(|(key, _)| key.1 == verdict).map(|(_, of)| of.count).sum()
+        self.rows.iter().filter(|(key, _)| key[1] == verdict).map(|(_, of)| of.count).sum()
     }
 
     /// Returns the targets and the first modules of the outcomes that are wrong: refutations and failures.
@@ -93,15 +121,15 @@ impl Table {
     }
 
     fn of(&self, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, &Outcomes)> {
-        self.rows.iter().filter(move |(key, _)| wanted(key.1)).map(|(key, of)| (key.0.as_str(), of))
+        self.rows.iter().filter(move |(key, _)| wanted(&key[1])).map(|(key, of)| (key[0].as_str(), of))
     }
 
     /// Returns the table as text.
     pub fn text(&self) -> String {
         let mut text = String::from("| target | verdict | reason | modules | the first |\n|---|---|---|--:|---|\n");
-        for ((target, verdict, reason), of) in &self.rows {
+        for ([target, verdict, reason], of) in &self.rows {
             let reason = reason.replace('|', "\\|");
-            let first = if *verdict == PROVED { String::new() } else { of.first() };
+            let first = if verdict == PROVED { String::new() } else { of.first() };
             let _ = writeln!(text, "| {target} | {verdict} | {reason} | {} | {first} |", of.count);
         }
         text
@@ -112,7 +140,7 @@ const PROVED: &str = "proved";
 const OPEN: &str = "not provable";
 const REFUTED: &str = "refuted";
 const REFUSED: &str = "not lowered";
-const FAILED: &str = "failed";
+pub(crate) const FAILED: &str = "failed";
 
 /// Returns what a law would be about that makes two expressions equal, if it is one of those that are known to be missing.
 fn law(difference: &ExpressionDifference) -> Option<&'static str> {
@@ -141,7 +169,10 @@ impl Campaign {
                             return;
                         }
                         for target in &self.targets {
-                            self.one(number, *target, &table);
+                            let of = self.prove(self.seed.wrapping_add(number), *target);
+                            if let Ok(mut table) = table.lock() {
+                                table.add(of);
+                            }
                         }
                         if number > 0 && number.is_multiple_of(10_000) {
                             report(number);
@@ -152,28 +183,60 @@ impl Campaign {
         });
         let mut table = table.into_inner().unwrap_or_default();
         // Each thread has counted one that it did not begin.
-        table.next = self.seed.wrapping_add(next.into_inner().saturating_sub(self.jobs.max(1)));
+        table.modules = next.into_inner().saturating_sub(self.jobs.max(1));
+        table.next = self.seed.wrapping_add(table.modules);
         table
     }
 
-    /// Proves the lowering of a module for a target.
-    fn one(&self, number: u64, target: TargetArg, table: &Mutex<Table>) {
-        let seed = self.seed.wrapping_add(number);
+    /// Proves the lowerings one after the other, and hands each outcome over.
+    pub fn each(&self, done: &dyn Fn(&Outcomes)) -> Table {
+        let mut table = Table::default();
+        let start = Instant::now();
+        for number in 0..self.modules {
+            if interrupted() || self.most.is_some_and(|most| start.elapsed() > most) {
+                break;
+            }
+            let seed = self.seed.wrapping_add(number);
+            for target in &self.targets {
+                let of = self.prove(seed, *target);
+                done(&of);
+                table.add(of);
+            }
+            (table.modules, table.next) = (number + 1, seed.wrapping_add(1));
+        }
+        table
+    }
+
+    /// Returns dialect and limits of the module of a seed.
+    pub fn profile(&self, seed: u64, target: TargetArg) -> GeneratorProfile {
         // By the seed, so that a campaign in parts has the modules of the whole.
         let dialect = self.dialects[(seed % self.dialects.len() as u64) as usize];
         // What is lowered to tiles has the types and sizes of tiles.
         let limits = if target == TargetArg::Scalar { Limits::Any } else { Limits::Tiles };
-        let profile = GeneratorProfile { dialect, limits };
+        GeneratorProfile { dialect, limits }
+    }
+
+    /// Proves the lowering of the module of a seed for a target.
+    pub fn prove(&self, seed: u64, target: TargetArg) -> Outcomes {
+        let profile = self.profile(seed, target);
         let tried = catch_unwind(AssertUnwindSafe(|| self.tried(profile, seed, target)));
-        let (verdict, reason, message) = tried.unwrap_or_else(|panic| {
+        let said = tried.unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().cloned();
             let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
             (FAILED, "a panic".to_owned(), said)
         });
-        let of = Outcomes { count: 1, profile, seed, message };
-        if let Ok(mut table) = table.lock() {
-            table.add(target, verdict, reason, of);
-        }
+        self.outcome(seed, target, said)
+    }
+
+    /// Returns the outcome of one module: the verdict, its kind of reason, and the whole reason.
+    pub(crate) fn outcome(
+        &self,
+        seed: u64,
+        target: TargetArg,
+        (verdict, reason, message): (&str, String, String),
+    ) -> Outcomes {
+        let profile = self.profile(seed, target).to_string();
+        Outcomes { target: word(target), verdict: verdict.to_owned(), reason, count: 1, profile, seed, message }
     }
 
     /// Returns the verdict, its kind of reason, and the whole reason.

@@ -1,12 +1,18 @@
 //! Planted errors: a sample is refuted or equivalent, and no proof is contradicted by a run. `cooplab proofs --planted` has
 //! more of them.
 
+use std::fmt::Write;
 use std::path::Path;
+use std::process::Command;
 
+use coop_cli::args::TargetArg;
 use coop_exec::interp::Arithmetic;
 use coop_exec::proof::{Options, Verdict};
 use coop_exec::testing::repository;
+use coop_lab::generator::Dialect;
 use coop_lab::planted::{Kind, sites};
+use coop_lab::proof_campaign::{Campaign, Outcomes};
+use coop_lab::proof_parts::{ENDED, Parts};
 use coop_lab::proofs::{List, Setting, Subject, Tally, word};
 
 fn subjects(path: &Path, only: &[&str]) -> Vec<Subject> {
@@ -121,4 +127,69 @@ fn all_kinds_of_errors_have_places() {
             .collect();
     let missing: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| !all.contains(kind)).collect();
     assert_eq!(missing, []);
+}
+
+/// The outcome that a process writes for a module.
+fn row(seed: u64, target: TargetArg) -> String {
+    let of = Outcomes {
+        target: word(target),
+        verdict: "proved".to_owned(),
+        reason: String::new(),
+        count: 1,
+        profile: "khr".to_owned(),
+        seed,
+        message: String::new(),
+    };
+    serde_json::to_string(&of).expect("JSON")
+}
+
+/// A process that ends costs one lowering, and a campaign goes on where its file ends.
+#[test]
+fn a_campaign_goes_on_from_its_file() {
+    let campaign = |modules: u64| Campaign {
+        modules,
+        seed: 95,
+        dialects: vec![Dialect::Khr],
+        targets: vec![TargetArg::Scalar, TargetArg::Khr],
+        options: options(),
+        jobs: 2,
+        most: None,
+    };
+    // It ends at the lowering of module 98 to scalar, and at that of 100 to khr.
+    let bad = [(98, TargetArg::Scalar), (100, TargetArg::Khr)];
+    let command = |first: u64, modules: u64, targets: &[TargetArg]| {
+        let mut script = String::new();
+        for (seed, target) in (first..first + modules).flat_map(|seed| targets.iter().map(move |t| (seed, *t))) {
+            match bad.contains(&(seed, target)) {
+                true => script.push_str("kill -ABRT $$\n"),
+                false => writeln!(script, "echo '{}'", row(seed, target)).expect("text"),
+            }
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        command
+    };
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("campaign.state");
+    let _ = std::fs::remove_file(&path);
+    let run = |modules: u64| Parts { campaign: &campaign(modules), command: &command }.run(&path, &|_| ());
+    let table = run(10).expect("it runs");
+    assert_eq!((table.modules, table.next), (10, 105));
+    assert_eq!((table.count("proved"), table.count("failed")), (18, 2), "{}", table.text());
+    let lost: Vec<(String, u64)> = table.wrong().map(|(target, of)| (target.to_owned(), of.seed)).collect();
+    assert_eq!(lost, [("khr".to_owned(), 100), ("scalar".to_owned(), 98)]);
+    assert!(table.wrong().all(|(_, of)| of.reason == ENDED && of.message.contains("signal: 6")), "{}", table.text());
+
+    // The rest of a line that was being written is no outcome.
+    let mut text = std::fs::read_to_string(&path).expect("the file");
+    text.push_str("{\"first\":105,\"mod");
+    std::fs::write(&path, &text).expect("the file");
+    let longer = run(210).expect("it runs");
+    assert_eq!((longer.modules, longer.next), (210, 305));
+    assert_eq!((longer.count("proved"), longer.count("failed")), (418, 2), "{}", longer.text());
+    let again = run(210).expect("it runs");
+    assert_eq!(again, longer);
+
+    let other = Campaign { targets: vec![TargetArg::Scalar], ..campaign(10) };
+    let refused = Parts { campaign: &other, command: &command }.run(&path, &|_| ());
+    assert!(refused.is_err_and(|why| why.contains("take another file")));
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,8 +20,10 @@ use coop_exec::proof::{Options, Verdict};
 use coop_ir::binary;
 use coop_lab::generator::Dialect;
 use coop_lab::llama;
-use coop_lab::proof_campaign::{Campaign, Outcomes};
+use coop_lab::proof_campaign::{Campaign, Outcomes, Table};
+use coop_lab::proof_parts::{ENDED, Parts};
 use coop_lab::proofs::{List, Setting, Subject, Tally, Task, Times, Trial, generated, made, word};
+use serde::{Deserialize, Serialize};
 
 #[derive(Args, Debug)]
 pub(crate) struct Proofs {
@@ -65,9 +69,15 @@ pub(crate) struct Proofs {
     /// Threads that share the modules
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1, MOST_JOBS))]
     jobs: u64,
-    /// Begin no generated module after so many seconds
-    #[arg(long, value_name = "SECONDS", requires = "generated")]
+    /// Begin no module after so many seconds
+    #[arg(long, value_name = "SECONDS")]
     most_seconds: Option<u64>,
+    /// Write what is done into a file, and go on from there; generated modules are proved in processes of their own
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["planted", "speed", "every_setting"])]
+    state: Option<PathBuf>,
+    /// Write a line of JSON for each lowering as soon as it is done, and no table
+    #[arg(long, requires = "generated", conflicts_with_all = ["state", "keep", "show_open"])]
+    rows: bool,
     /// The dialects of generated modules, or all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "all", requires = "generated")]
     dialect: Vec<String>,
@@ -105,12 +115,22 @@ fn keep(folder: &Path, target: &str, of: &Outcomes) -> Result<(), Failure> {
         let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, bytes));
         written.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
     };
-    write("toml", made(of.profile, of.seed).case.as_bytes())?;
-    if let Ok(Ok(subject)) = generated(of.profile, of.seed, named) {
+    let Some(profile) = of.profile() else { return Ok(()) };
+    write("toml", made(profile, of.seed).case.as_bytes())?;
+    // The process of such a module ended: its lowering is what it may have ended in.
+    if of.reason == ENDED {
+        return write("spv", &binary::write(&made(profile, of.seed).module));
+    }
+    if let Ok(Ok(subject)) = generated(profile, of.seed, named) {
         write("spv", &binary::write(&subject.module))?;
         write("lowered.spv", &binary::write(&subject.lowered))?;
     }
     Ok(())
+}
+
+/// Writes an outcome as a line of JSON.
+fn write_row(of: &Outcomes) {
+    print(&serde_json::to_string(of).unwrap_or_default());
 }
 
 /// The results for planted errors.
@@ -140,14 +160,63 @@ impl Planted {
 }
 
 /// A row of the table.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Row {
     text: String,
     /// The verdict in a word.
-    kind: &'static str,
+    kind: String,
     /// True if it is the expected one.
     fine: bool,
     /// How many times as long as an ordinary run a symbolic one takes, if that was asked for.
     ratio: Option<f64>,
+}
+
+/// The rows of earlier calls, and the file to which each is added as soon as it is done.
+struct Known {
+    rows: BTreeMap<String, Row>,
+    file: Mutex<File>,
+}
+
+impl Known {
+    /// Opens the file of proofs with some options, or makes it.
+    fn open(path: &Path, options: &str) -> Result<Known, Failure> {
+        let fail = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
+        let text = if path.exists() { io::read_text(path)? } else { String::new() };
+        // A call that was ended may have written a part of its last line.
+        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        let mut lines = text[..whole].lines();
+        let head = lines.next();
+        if let Some(head) = head.filter(|head| *head != options) {
+            let why = format!("its rows are of '{head}', not of '{options}'; take another file");
+            return Err(Failure::Usage(format!("{}: {why}", path.display())));
+        }
+        let rows = lines.map(serde_json::from_str::<(String, Row)>).collect::<Result<_, _>>();
+        let rows = rows.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+        let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(fail)?;
+        file.set_len(whole as u64).map_err(fail)?;
+        if head.is_none() {
+            std::io::Write::write_all(&mut file, format!("{options}\n").as_bytes()).map_err(fail)?;
+        }
+        Ok(Known { rows, file: Mutex::new(file) })
+    }
+
+    fn row(&self, name: &str, target: TargetArg) -> Option<Row> {
+        self.rows.get(&Known::key(name, target)).cloned()
+    }
+
+    /// Writes a row down. One that can't be written is done again by the next call.
+    fn add(&self, name: &str, target: TargetArg, row: &Row) {
+        let key = Known::key(name, target);
+        if !self.rows.contains_key(&key)
+            && let Ok(line) = serde_json::to_string(&(key, row))
+        {
+            let _ = std::io::Write::write_all(&mut *locked(&self.file), (line + "\n").as_bytes());
+        }
+    }
+
+    fn key(name: &str, target: TargetArg) -> String {
+        format!("{name} to {}", word(target))
+    }
 }
 
 /// The runs of which the fastest counts.
@@ -175,14 +244,28 @@ impl Proofs {
             .enumerate()
             .flat_map(|(n, task)| task.targets.iter().map(move |target| (n, *target)))
             .collect();
+        let same = format!("--mode {} --seed {} --timeout {}", arithmetic.name(), self.seed, self.timeout);
+        let known = self.state.as_deref().map(|path| Known::open(path, &same)).transpose()?;
         let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-        let planted = Mutex::new(Planted::default());
+        let (planted, started) = (Mutex::new(Planted::default()), Instant::now());
         let progress = Progress::new(work.len() as u64, "{pos} of {len} lowerings, {eta} left", true);
         std::thread::scope(|scope| {
             for _ in 0..self.jobs {
                 scope.spawn(|| {
                     while let Some((n, target)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let row = self.task(&tasks[*n], *target, &options, &planted);
+                        let task = &tasks[*n];
+                        let earlier = known.as_ref().and_then(|known| known.row(&task.name, *target));
+                        let late = self.most_seconds.is_some_and(|most| started.elapsed().as_secs() >= most);
+                        if late && earlier.is_none() {
+                            continue;
+                        }
+                        let row = match earlier {
+                            Some(row) => Ok(row),
+                            None => self.task(task, *target, &options, &planted),
+                        };
+                        if let (Some(known), Ok(row)) = (&known, &row) {
+                            known.add(&task.name, *target, row);
+                        }
                         locked(&done).insert((*n, word(*target)), row);
                         progress.step();
                     }
@@ -196,8 +279,10 @@ impl Proofs {
             "| module | target | verdict | elements | blocks of the original, of the lowered module | error |\n\
              |---|---|---|--:|---|---|\n"
         });
-        let (mut wrong, mut counts, mut ratios) = (0u32, BTreeMap::<&str, u32>::new(), Vec::new());
-        for row in std::mem::take(&mut *locked(&done)).into_values() {
+        let (mut wrong, mut counts, mut ratios) = (0u32, BTreeMap::<String, u32>::new(), Vec::new());
+        let done = std::mem::take(&mut *locked(&done));
+        let number = done.len();
+        for row in done.into_values() {
             let row = row?;
             text.push_str(&row.text);
             ratios.extend(row.ratio);
@@ -205,7 +290,7 @@ impl Proofs {
             *counts.entry(row.kind).or_default() += 1;
         }
         let counts: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-        let _ = writeln!(text, "\n{} lowerings: {}", work.len(), counts.join(", "));
+        let _ = writeln!(text, "\n{number} of {} lowerings: {}", work.len(), counts.join(", "));
         ratios.sort_by(f64::total_cmp);
         if let (Some(median), Some(most)) = (ratios.get(ratios.len() / 2), ratios.last()) {
             let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
@@ -279,7 +364,7 @@ impl Proofs {
                 print(&format!("{name} to {target}: refused: {refusal}"));
                 let first = refusal.lines().next().unwrap_or_default();
                 let text = format!("| {name} | {target} | refused: {first} | | | |\n");
-                Ok(Row { text, kind: "refused", fine, ratio: None })
+                Ok(Row { text, kind: "refused".to_owned(), fine, ratio: None })
             }
         }
     }
@@ -288,12 +373,12 @@ impl Proofs {
     fn timed(&self, task: &Task, target: TargetArg, options: &Options) -> Result<Row, Failure> {
         let (name, target_name) = (&task.name, word(target));
         let Ok(subject) = task.subject(target, Setting::default())? else {
-            return Ok(Row { text: String::new(), kind: "refused", fine: true, ratio: None });
+            return Ok(Row { text: String::new(), kind: "refused".to_owned(), fine: true, ratio: None });
         };
         let Times { ordinary, symbolic } = subject.times(options, REPEAT)?;
         let ratio = symbolic / ordinary;
         let text = format!("| {name} | {target_name} | {:.1} | {:.1} | {ratio:.1} |\n", 1e3 * ordinary, 1e3 * symbolic);
-        Ok(Row { text, kind: "timed", fine: true, ratio: Some(ratio) })
+        Ok(Row { text, kind: "timed".to_owned(), fine: true, ratio: Some(ratio) })
     }
 
     /// Proves a lowering in each setting. Returns one row of the table.
@@ -339,7 +424,7 @@ impl Proofs {
         print(&format!("{name} to {target}: {verdict} ({:.1} s)", started.elapsed().as_secs_f64()));
         let error = if proved > 0 { format!("2^{:.0}", error.ceil()) } else { String::new() };
         let text = format!("| {name} | {target} | {verdict} | {stored} | | {error} |\n");
-        let kind = if proved == all { PROVED } else { "with another outcome in some setting" };
+        let kind = if proved == all { PROVED } else { "with another outcome in some setting" }.to_owned();
         let expected = |said: &String| said == PROVED || task.open.as_ref().is_some_and(|open| said.contains(open));
         Ok(Row { text, kind, fine: outcomes.keys().all(expected), ratio: None })
     }
@@ -392,7 +477,7 @@ impl Proofs {
             Verdict::NotProvable(_) => "not provable",
             Verdict::Refuted(_) => "refuted",
         };
-        Ok(Row { text: row, kind, fine: fine && sound, ratio: None })
+        Ok(Row { text: row, kind: kind.to_owned(), fine: fine && sound, ratio: None })
     }
 
     /// Proves the lowerings of generated modules.
@@ -425,9 +510,12 @@ impl Proofs {
         // A panic inside is the outcome of its module.
         std::panic::set_hook(Box::new(|_| {}));
         let started = Instant::now();
-        let report = |n: u64| io::error(&format!("{n} modules after {:.0} s", started.elapsed().as_secs_f64()));
-        let table = campaign.run(&report);
+        let table = if self.rows { Ok(campaign.each(&write_row)) } else { self.table(&campaign, started) };
         std::panic::set_hook(hook);
+        let table = table?;
+        if self.rows {
+            return Ok(Status::Success);
+        }
         let mut text = table.text();
         let open = table.open().filter(|_| self.show_open);
         for (target, of) in table.wrong().chain(open) {
@@ -438,11 +526,27 @@ impl Proofs {
                 keep(folder, target, of)?;
             }
         }
-        let (done, next) = (table.next.wrapping_sub(self.seed), table.next);
+        let (done, next) = (table.modules, table.next);
         let seconds = started.elapsed().as_secs_f64();
         let _ = write!(text, "\n{done} modules for each target in {seconds:.0} s; --seed {next} goes on");
         print(&text);
         Ok(if table.wrong().next().is_none() { Status::Success } else { Status::Findings })
+    }
+
+    /// Proves the lowerings of a campaign, with a file of what is done or without.
+    fn table(&self, campaign: &Campaign, started: Instant) -> Result<Table, Failure> {
+        let report = |n: u64| io::error(&format!("{n} modules after {:.0} s", started.elapsed().as_secs_f64()));
+        let Some(path) = &self.state else { return Ok(campaign.run(&report)) };
+        let program = std::env::current_exe().map_err(|error| Failure::Usage(error.to_string()))?;
+        let command = |seed: u64, modules: u64, targets: &[TargetArg]| {
+            let targets: Vec<String> = targets.iter().map(|target| word(*target)).collect();
+            let mut command = Command::new(&program);
+            command.args(["proofs", "--rows", "--generated", &modules.to_string(), "--seed", &seed.to_string()]);
+            command.args(["--target", &targets.join(","), "--dialect", &self.dialect.join(",")]);
+            command.args(["--mode", campaign.options.arithmetic.name()]);
+            command
+        };
+        Parts { campaign, command: &command }.run(path, &report).map_err(Failure::Usage)
     }
 
     fn page_text(&self, tables: &str) -> String {

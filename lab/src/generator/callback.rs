@@ -305,7 +305,7 @@ impl Gen<'_> {
     }
 
     /// A function that combines two numbers, all within `range`.
-    fn combiner(&mut self, how: Combine, scalar: Scalar, range: Range) -> Id {
+    pub(super) fn combiner(&mut self, how: Combine, scalar: Scalar, range: Range) -> Id {
         let elem = self.scalar(scalar);
         let (function, ids) = self.begin(elem, &[elem, elem], "combine");
         let mut both = [ids[0], ids[1]].map(|id| Num { id, scalar, range });

@@ -510,6 +510,22 @@ impl<'a> Gen<'a> {
         id
     }
 
+    /// A number of f32 whose default is another where modules have specialization constants.
+    pub(super) fn spec_number(&mut self, value: i128, frac: u32) -> Id {
+        let f32_scalar = Scalar::Float { width: 32 };
+        if self.fixed || self.profile.limits != Limits::Any {
+            return self.number(f32_scalar, value, frac);
+        }
+        let ty = self.scalar(f32_scalar);
+        let id = self.m.fresh_id();
+        let spec = 10 + self.specs.len() as u32;
+        self.global(Inst::new(Op::SpecConstant, Some(ty), Some(id), [Operand::Word(1f32.to_bits())]));
+        decorate(&mut self.m, id, Decoration::SpecId, &[spec]);
+        self.specs.push((spec, format!("{:?}", value as f64 / f64::from(1u32 << frac))));
+        self.note("spec constant of f32");
+        id
+    }
+
     fn spec_op(&mut self, op: Op, ids: &[Id]) -> Id {
         let uint = self.g.uint(&mut self.m, 32);
         let id = self.m.fresh_id();

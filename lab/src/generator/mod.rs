@@ -19,6 +19,7 @@
 // Most files are an `impl Gen` for one kind of construct: constructs nest, so these files call each other.
 mod access;
 mod align;
+mod attention;
 mod callback;
 mod coordinates;
 mod decode;

@@ -13,6 +13,9 @@ impl Gen<'_> {
     pub(super) fn nv2_statement(&mut self) -> Option<Value> {
         self.extension("SPV_NV_cooperative_matrix2");
         let lavapipe = self.profile.limits == Limits::Lavapipe;
+        if !lavapipe && self.side.chance(40) {
+            return self.attention_statement();
+        }
         match self.e.below(16) {
             0..=3 if !lavapipe => self.tensor_load(false),
             4 | 5 if !lavapipe => self.tensor_load(true),
@@ -34,6 +37,9 @@ impl Gen<'_> {
 
     /// A statement of SPV_EXT_cooperative_matrix_maintenance1.
     pub(super) fn ext_statement(&mut self) -> Option<Value> {
+        if self.side.chance(40) {
+            return self.attention_statement();
+        }
         match self.e.below(12) {
             0..=2 => self.reduce(),
             3..=5 => self.convert_use(),

@@ -167,7 +167,10 @@ impl Symbols {
                 let x = number(0);
                 return Some(self.quantized(Num::F16, num, x));
             }
-            Op::RoundFToTF32INTEL if self.arithmetic == Arithmetic::Reals => self.number(v[0], num),
+            Op::RoundFToTF32INTEL if self.arithmetic == Arithmetic::Reals => {
+                let x = self.number(v[0], num);
+                return Some(self.as_tf32(x));
+            }
             _ => return None,
         };
         Some(self.float(num, result))
@@ -261,6 +264,9 @@ impl Symbols {
                 let [x, y] = [a, b].map(Symbols::identity);
                 if x == y {
                     return a.term.map_or(Taint::Exact, Taint::Term);
+                }
+                if let Some(rounded) = self.rounding_choice(num.bits(), [cond, a, b]) {
+                    return rounded;
                 }
                 if let Some(sum) = self.saturating_choice(num.bits(), [cond, a, b]) {
                     return sum;

@@ -2,12 +2,12 @@
 
 use super::super::Memory;
 use super::super::location::Location;
-use super::super::num::{number, signed};
+use super::super::num::{Num, number, signed};
 use super::super::taint::Taint;
 use super::bits::{Part, Source};
 use super::field::Fp;
 use super::term::{Degree, Sort, Term};
-use super::{Blocks, Number, Symbols};
+use super::{Blocks, Number, Symbols, Value};
 use coop_ir::Module;
 
 /// The result of a symbolic run: the buffers and the terms of what was stored.
@@ -171,7 +171,7 @@ impl Agreement {
     ) {
         let (at, end) = (element * size, element * size + size);
         let (mut a, mut b) = (original.element(buffer, at, size), lowered.element(buffer, at, size));
-        if equal(a, b) {
+        if equal(a, b) || same_number(original, a, lowered, b) {
             return;
         }
         // Constants are numbers of the type that was stored, not of the buffer's elements: these are compared where they lie,
@@ -181,7 +181,7 @@ impl Agreement {
             let extent = original.symbols.extent(buffer, from).or_else(|| lowered.symbols.extent(buffer, from));
             let Some((first, bytes)) = extent.filter(|(_, bytes)| *bytes <= 8) else { break };
             (a, b) = (original.element(buffer, first, bytes), lowered.element(buffer, first, bytes));
-            if !equal(a, b) {
+            if !equal(a, b) && !same_number(original, a, lowered, b) {
                 break;
             }
             from = first + bytes;
@@ -251,6 +251,22 @@ impl Agreement {
             }
         }
     }
+}
+
+/// Returns true if an f32 is the number that a pattern of bits stands for: that of a bf16 in its upper half.
+fn same_number(
+    original: &mut Fingerprints,
+    (a, _): (Taint, u64),
+    lowered: &mut Fingerprints,
+    (b, _): (Taint, u64),
+) -> bool {
+    let (Taint::Term(a), Taint::Term(b)) = (a, b) else { return false };
+    if !matches!((a.sort(), b.sort()), (Sort::F32, Sort::Bits) | (Sort::Bits, Sort::F32)) || a.width() != b.width() {
+        return false;
+    }
+    let [a, b] = [(original, a), (lowered, b)]
+        .map(|(side, term)| side.symbols.number(Value { bits: 0, term: Some(term) }, Num::F32).0);
+    a == b
 }
 
 /// Returns true if no two symbols of two runs are made of the same bits of a buffer.

@@ -22,6 +22,7 @@ mod integer;
 mod matrix;
 mod memory;
 mod modular;
+mod rounding;
 mod saturation;
 pub(super) mod term;
 

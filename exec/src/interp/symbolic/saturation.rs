@@ -75,7 +75,7 @@ impl Symbols {
         self.opaque(width, &format!("saturated {width} {signed}"), &[total.0.bits()])
     }
 
-    fn form(&self, v: Value) -> Option<Form> {
+    pub(super) fn form(&self, v: Value) -> Option<Form> {
         self.forms.get(&v.term?.key()).copied()
     }
 
