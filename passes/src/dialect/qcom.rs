@@ -57,7 +57,14 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let bytes = memories.values().fold(0u32, |sum, memory| memory.all(subgroups).saturating_add(sum));
     let what = format!("{} and its like", m.inst(first).op);
     // Declared as variables of the module, which the passes that follow see.
-    Arena::new(m, &constants, cx.options.profile, Some(subgroups)).take(first, &what, Zone::Workgroup, bytes)?;
+    let mut arena = Arena::new(m, &constants, cx.options.profile, Some(subgroups));
+    if bytes > 0 && arena.has_blocks() {
+        // Beside blocks, which overlap, there may be no other variables.
+        let why = format!("{what} goes through shared memory, and the module's own is blocks with explicit layouts");
+        let remedy = "declare the module's shared memory without explicit layouts (SPV_KHR_workgroup_memory_explicit_layout)";
+        return Err(Refusal::new("refused-dialect", Some(first), why, remedy));
+    }
+    arena.take(first, &what, Zone::Workgroup, bytes)?;
     let mut variables = Vec::new();
     for memory in memories.into_values() {
         variables.push(memory.variable);

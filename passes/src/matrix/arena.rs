@@ -306,6 +306,11 @@ impl Arena {
         Refusal::new("refused-shared-memory", Some(at), why, remedy).caused_by(Cause::OutOfSharedMemory)
     }
 
+    /// Returns true if the module's own shared memory is blocks, which all begin at its beginning.
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.blocks
+    }
+
     /// Returns the amount taken now.
     pub(crate) fn mark(&self) -> Mark {
         Mark { workgroup: self.workgroup.now, subgroup: self.subgroup.now }
