@@ -61,7 +61,8 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     if bytes > 0 && arena.has_blocks() {
         // Beside blocks, which overlap, there may be no other variables.
         let why = format!("{what} goes through shared memory, and the module's own is blocks with explicit layouts");
-        let remedy = "declare the module's shared memory without explicit layouts (SPV_KHR_workgroup_memory_explicit_layout)";
+        let remedy =
+            "declare the module's shared memory without explicit layouts (SPV_KHR_workgroup_memory_explicit_layout)";
         return Err(Refusal::new("refused-dialect", Some(first), why, remedy));
     }
     arena.take(first, &what, Zone::Workgroup, bytes)?;
