@@ -124,26 +124,46 @@ fn factors_are_fetched_ahead_unless_memory_is_volatile() {
     assert_eq!(fetches("Volatile"), 0);
 }
 
-/// Returns the calls of functions that fetch, where the device has so many bytes of shared memory.
-fn calls(bytes: u32) -> usize {
+/// Returns the calls of functions that fetch, where the device has so many bytes of shared memory: all of them, and those between
+/// a barrier and the next product.
+fn calls(module: &Module, bytes: u32) -> (usize, usize) {
     let mut profile = Profile::builtin("nvidia-h100").expect("built in").clone();
     profile.limits.max_compute_shared_memory_size = bytes;
     let mut options = Options::new(Target::Khr);
     (options.profile, options.subgroup_size, options.verify_each) = (Some(&profile), Some(32), true);
-    let lowered = lower(&product("None"), &options).unwrap_or_else(|e| panic!("{e}"));
+    let lowered = lower(module, &options).unwrap_or_else(|e| panic!("{e}"));
     let m = &lowered.module;
     let names = m.globals_with(Op::Name).map(|r| m.inst(r));
     let fetching = names.filter(|i| i.string(1).is_some_and(|s| s.0.starts_with("coop_fetch_")));
     let fetching: Vec<Option<Id>> = fetching.map(|i| i.id(0)).collect();
-    let insts = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r));
-    insts.filter(|i| i.op == Op::FunctionCall && fetching.contains(&i.callee())).count()
+    let (mut all, mut ahead, mut behind_barrier) = (0, 0, false);
+    for i in m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)) {
+        match i.op {
+            Op::ControlBarrier => behind_barrier = true,
+            Op::CooperativeMatrixMulAddKHR => behind_barrier = false,
+            Op::FunctionCall if fetching.contains(&i.callee()) => {
+                all += 1;
+                ahead += usize::from(behind_barrier);
+            }
+            _ => {}
+        }
+    }
+    (all, ahead)
 }
 
 /// Both factors before the loop, and in it for the next iteration; where shared memory has half of K, for the other half too.
 #[test]
 fn slices_are_fetched_ahead() {
-    assert_eq!(calls(49152), 4);
-    assert_eq!(calls(4096), 6);
+    let module = product("None");
+    assert_eq!(calls(&module, 49152), (4, 2));
+    assert_eq!(calls(&module, 4096), (6, 4));
+}
+
+/// Beside slices that are decoded nothing is: both factors of two slices are fetched where they are used.
+#[test]
+fn slices_beside_decoded_ones_are_not_fetched_ahead() {
+    assert_eq!(calls(&decoded(), 49152), (2, 0));
+    assert_eq!(calls(&decoded(), 8192), (4, 0));
 }
 
 /// Memory that may be loaded an iteration early is tested first: it may be beyond the binding.
@@ -191,11 +211,16 @@ fn what_is_added_to_sums_is_fetched_ahead() {
     assert_eq!(tested(&found), 0);
 }
 
-#[test]
-fn blocks_along_columns_are_decoded_by_vectors() {
+/// A product whose right factor is decoded.
+fn decoded() -> Module {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/passes/decoded-columns.spvasm");
     let source = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let module = text::parse(&source).unwrap_or_else(|e| panic!("{path}: {e}"));
+    text::parse(&source).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+#[test]
+fn blocks_along_columns_are_decoded_by_vectors() {
+    let module = decoded();
     let profile = Profile::builtin("nvidia-h100").expect("built in");
     let mut options = Options::new(Target::Khr);
     (options.profile, options.subgroup_size, options.verify_each) = (Some(&profile), Some(32), true);
