@@ -133,7 +133,7 @@ impl Visit {
     /// Loads a run of `count` elements.
     pub(crate) fn load_run(&mut self, b: &mut FunctionBuilder<'_>, row: Index, col: Index, count: u32) -> Vec<Loaded> {
         let Some(Planned { plan, aligned }) = self.plan(count) else { return self.one_by_one(b, row, col, count) };
-        let location = self.whole(b, (row, col), count, &aligned);
+        let location = self.whole(b, (row, col), count, &aligned, false);
         let unit = self.unit(plan, count);
         let no = self.unless(b, &location, unit, &aligned, count);
         let this = &*self;
@@ -249,7 +249,8 @@ impl Visit {
     fn locate_quads(&mut self, b: &mut FunctionBuilder<'_>, places: &[(Index, Index)]) -> Option<LocatedQuads> {
         let count = QUAD / self.access.elem.scalar.bytes();
         let Planned { plan, aligned } = self.plan_quads()?;
-        let locations: Vec<Location> = places.iter().map(|place| self.whole(b, *place, count, &aligned)).collect();
+        let locations: Vec<Location> =
+            places.iter().map(|place| self.whole(b, *place, count, &aligned, true)).collect();
         let mut unless = None;
         for location in &locations {
             let no = self.unless(b, location, Some(QUAD), &aligned, count);
@@ -265,16 +266,25 @@ impl Visit {
         (row, col): (Index, Index),
         count: u32,
         aligned: &[usize],
+        in_moving_slice: bool,
     ) -> Location {
         let mut place = [invariant(row), invariant(col)];
         let moving = &mut place[usize::from(!self.access.runs_down)];
         // Facts about the first element say little about the last.
         (moving.step, moving.align, moving.below) = (Step::One, count.max(moving.align), None);
         let c = &mut IndexMath::new(b, count);
-        if aligned.is_empty() {
-            self.rules.locate(c, place[0], place[1])
+        let assuming;
+        let rules = match aligned {
+            [] => &self.rules,
+            _ => {
+                assuming = self.rules.assuming(count, aligned.iter().copied());
+                &assuming
+            }
+        };
+        if in_moving_slice {
+            rules.locate_in_moving_slice(c, place[0], place[1])
         } else {
-            self.rules.assuming(count, aligned.iter().copied()).locate(c, place[0], place[1])
+            rules.locate(c, place[0], place[1])
         }
     }
 
@@ -456,7 +466,7 @@ impl Visit {
         let Some(Planned { plan: Plan::Follow, aligned }) = self.plan(count) else {
             return self.store_one_by_one(b, row, col, values);
         };
-        let location = self.whole(b, (row, col), count, &aligned);
+        let location = self.whole(b, (row, col), count, &aligned, false);
         let unit = self.unit(Plan::Follow, count);
         let this = &*self;
         match self.unless(b, &location, unit, &aligned, count) {

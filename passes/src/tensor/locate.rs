@@ -215,13 +215,25 @@ impl Rules {
 
     /// Locates the element at a row and a column, or the run that begins there.
     pub(super) fn locate(&self, c: &mut IndexMath<'_, '_>, row: Num, col: Num) -> Location {
+        self.locate_from(c, self.base, row, col)
+    }
+
+    /// Locates like [`Rules::locate`], but adds the slice's offset last: in a loop that moves the slice, all before it stays the same.
+    pub(super) fn locate_in_moving_slice(&self, c: &mut IndexMath<'_, '_>, row: Num, col: Num) -> Location {
+        let mut location = self.locate_from(c, Num::known(0), row, col);
+        location.linear = c.add(location.linear, self.base);
+        location
+    }
+
+    /// Locates from the index of the storage element at the slice's offset.
+    fn locate_from(&self, c: &mut IndexMath<'_, '_>, base: Num, row: Num, col: Num) -> Location {
         let (row, col) = (row.less_than(self.rows), col.less_than(self.cols));
         let (mut digits, clipped) = self.number(c, row, col);
         if let Some(v) = &self.view {
             digits = self.through_view(c, v, digits);
         }
         let (slice, inside_span) = self.slice(c, &mut digits);
-        let mut location = Location { clipped, outside: None, linear: self.base, line: None, coordinates: Vec::new() };
+        let mut location = Location { clipped, outside: None, linear: base, line: None, coordinates: Vec::new() };
         for d in 0..self.layout.rank {
             self.coordinate(c, d, slice[d], inside_span[d], &mut location);
         }
