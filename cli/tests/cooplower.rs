@@ -43,6 +43,19 @@ fn stderr(output: &Output) -> String {
 
 const DIMENSIONS: [&str; 8] = ["--spec", "0=16", "--spec", "1=16", "--spec", "2=16", "--subgroup-size", "32"];
 
+/// The first subgroup of a workgroup multiplies: which invocations are in it depends on the size that is given, or the device's.
+#[test]
+fn the_check_has_the_subgroups_of_the_lowering() {
+    let file = kernel("../passes/memory-model.spvasm");
+    for size in [["--subgroup-size", "8"], ["--profile", "mesa-lavapipe"]] {
+        let output = cooplower(&[size[0], size[1], &file, "-o", "-"]);
+        assert_eq!(status(&output), 0, "{size:?}: {}", stderr(&output));
+    }
+    let output = cooplower(&["--subgroup-size", "16", &file, "-o", "-"]);
+    assert_eq!(status(&output), 1, "{}", stderr(&output));
+    assert!(stderr(&output).contains("(subgroups of 16)"), "{}", stderr(&output));
+}
+
 #[test]
 fn a_kernel_is_lowered_and_says_what_it_needs() {
     let (out, report) = (temporary("gemm.spv"), temporary("gemm.json"));
