@@ -150,7 +150,7 @@ impl Pass {
         };
         let base = self.reach(m, r, chain.base, true, |pass, m, t| pass.same(m, t, data))?;
         let Some((storage, mut pointee)) = pointer(m, base) else {
-            return Err(refusal(r, "the base is no pointer"));
+            return Err(refusal(r, "the base is not a pointer"));
         };
         let indices: Vec<Id> = inst.ids_from(chain.first).collect();
         for index in &indices {
@@ -214,14 +214,14 @@ impl Pass {
         let stride_type = m.type_of(stride);
         let Some((ty, Scalar::Int { signed, width })) = stride_type.and_then(|t| Some((t, types::scalar(m, t)?)))
         else {
-            return Err(refusal(r, "the stride is no integer"));
+            return Err(refusal(r, "the stride is not an integer"));
         };
         let kind = Scalar::Int { signed, width };
         let count = match self.constants.get(stride).fixed() {
             Some(value) if !value.is_multiple_of(u64::from(bytes)) => {
                 return Err(refusal(
                     r,
-                    format!("rows or columns {value} bytes apart, which is no multiple of {bytes}"),
+                    format!("rows or columns {value} bytes apart, which is not a multiple of {bytes}"),
                 ));
             }
             Some(value) => self.globals.constant_of(m, ty, kind, value / u64::from(bytes)),
