@@ -413,7 +413,7 @@ impl Machine<'_> {
         atomic: bool,
     ) {
         let (start, at, symbolic) = (range.start, self.at, self.regs.symbols.is_some());
-        if !symbolic && !(write && agent.is_matrix()) {
+        if !(symbolic || write && agent.is_matrix()) {
             return;
         }
         let Some(race) = self.own_races.get_mut(buffer) else { return };
