@@ -4,11 +4,12 @@
 //! the data type of a chain, is of the first part of what a pointer points to (the first member, the first element), a chain leads
 //! there. The strides of matrices, which count bytes with such pointers, count components. Kernels stay as they are.
 //!
-//! Refuses, where a matrix goes through such a pointer: accesses of other types than the memory has; pointers that are passed, chosen, cast or stepped by elements; tensor
-//! accesses and copies. Else such a module keeps its pointers; those to descriptors stay too.
+//! Refuses, where a matrix becomes scalar code that goes through such a pointer: accesses of other types than the memory has;
+//! pointers that are passed, chosen, cast or stepped by elements; tensor accesses and copies. Else such a module keeps its
+//! pointers; those to descriptors stay too.
 
-use crate::Refusal;
 use crate::pipeline::PassCx;
+use crate::{Refusal, Target};
 use coop_ir::builder::Globals;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
@@ -18,7 +19,7 @@ use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
-pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
+pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let types = m.globals_with(Op::TypeUntypedPointerKHR).filter_map(|r| m.inst(r).result);
     // Those to descriptors point to no memory.
     let memory =
@@ -31,13 +32,13 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     let Err(refusal) = give_types(m, untyped.clone()) else { return Ok(()) };
     let of_matrix = |r: InstRef| {
         let inst = before.inst(r);
-        let pointer = inst.accessed().filter(|_| inst.op.is_matrix_access());
+        let pointer = inst.matrix_access().map(|access| access.pointer);
         pointer.and_then(|p| before.type_of(p)).is_some_and(|ty| untyped.contains(&ty))
     };
-    if before.all().any(of_matrix) {
+    if cx.options.target == Target::Scalar && before.all().any(of_matrix) {
         return Err(refusal);
     }
-    // No matrix goes through such pointers: the rest of the module may keep them.
+    // What stays may keep such pointers, on a device that has them.
     *m = before;
     Ok(())
 }
