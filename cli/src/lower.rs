@@ -232,7 +232,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     if let Some(name) = &cli.entry {
         has_entry(&loaded, name)?;
     }
-    if !cli.no_check && breaks_rules(cli, &loaded, &spec) {
+    if !cli.no_check && breaks_rules(cli, &loaded, &spec, profile.as_deref()) {
         return Ok(Status::Findings);
     }
     let options = options(cli, profile.as_deref(), spec)?;
@@ -533,9 +533,11 @@ fn local_arguments(cli: &Cli) -> Result<BTreeMap<u32, u32>, FileError> {
 }
 
 /// Shows the rules of level error that the module breaks, if any.
-fn breaks_rules(cli: &Cli, loaded: &Loaded, spec: &Specialization) -> bool {
+fn breaks_rules(cli: &Cli, loaded: &Loaded, spec: &Specialization, profile: Option<&Profile>) -> bool {
     let mut options = coop_validate::Options::default();
     options.specialization = spec.clone();
+    // Where nothing is said, the subgroups of the lowering are the device's own.
+    options.subgroup_size = cli.profile.subgroup_size.or(profile.map(|p| p.limits.subgroup_size));
     // As it will be lowered: what slang's lambdas capture is passed as it means it.
     let mut report = coop_validate::check(&coop_ir::captures::as_passed(&loaded.module), &options);
     let blocking: Vec<_> = report.blocking().cloned().collect();

@@ -43,6 +43,24 @@ fn stderr(output: &Output) -> String {
 
 const DIMENSIONS: [&str; 8] = ["--spec", "0=16", "--spec", "1=16", "--spec", "2=16", "--subgroup-size", "32"];
 
+/// The first subgroup of a workgroup multiplies: which invocations are in it depends on the size that is given, or the device's.
+#[test]
+fn the_check_has_the_subgroups_of_the_lowering() {
+    let by_subgroup = include_str!("../../testdata/passes/memory-model.spvasm");
+    let by_index = by_subgroup.replacen("%first = OpIEqual %bool %s %c0", "%first = OpULessThan %bool %i %c8", 1);
+    assert_ne!(by_subgroup, by_index);
+    let file = temporary("by-index.spvasm");
+    std::fs::write(&file, by_index).expect("the module is written");
+    let file = file.to_string_lossy().into_owned();
+    for size in [["--subgroup-size", "8"], ["--profile", "mesa-lavapipe"]] {
+        let output = cooplower(&[size[0], size[1], &file, "-o", "-"]);
+        assert_eq!(status(&output), 0, "{size:?}: {}", stderr(&output));
+    }
+    let output = cooplower(&["--subgroup-size", "16", &file, "-o", "-"]);
+    assert_eq!(status(&output), 1, "{}", stderr(&output));
+    assert!(stderr(&output).contains("(subgroups of 16)"), "{}", stderr(&output));
+}
+
 #[test]
 fn a_kernel_is_lowered_and_says_what_it_needs() {
     let (out, report) = (temporary("gemm.spv"), temporary("gemm.json"));

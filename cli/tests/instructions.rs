@@ -49,7 +49,7 @@ const SECTIONS: &[(&str, &[(&str, &str)])] = &[
             ),
             (
                 "CooperativeMatrixLoadKHR",
-                "any pointee; RowMajor, ColumnMajor, PackedINTEL, RowBlockedInterleavedARM, ColumnBlockedInterleavedARM, else `refused-layout`; `refused-pointer` for untyped pointers",
+                "any pointee; RowMajor, ColumnMajor, PackedINTEL, RowBlockedInterleavedARM, ColumnBlockedInterleavedARM, else `refused-layout`; `refused-pointer` for untyped pointers to memory of another type",
             ),
             ("CooperativeMatrixStoreKHR", "as the load; `refused-store-narrow` for words that no lane can hold whole"),
             (

@@ -66,7 +66,11 @@ fn matrix_instructions_by_some_invocations() {
 fn operands_that_differ() {
     // Invocation 40 is in the second subgroup, so it is that one's stride which differs.
     check(2, FindingKind::NonUniformOperand, &["the stride differs: 0x10 in invocation 32, 0x8 in invocation 40"]);
-    check(13, FindingKind::NonUniformOperand, &["the value differs"]);
+    // Its subgroups store what came of it in one place.
+    let (found, _) = findings(13, Config::default());
+    let kinds: Vec<_> = found.iter().map(|f| f.kind).collect();
+    assert_eq!(kinds, [FindingKind::NonUniformOperand, FindingKind::DataRace], "{found:?}");
+    assert!(found[0].message.contains("the value differs"), "{}", found[0]);
 }
 
 #[test]
@@ -149,6 +153,48 @@ fn nothing_is_wrong_with_barriers_between() {
     assert_eq!(from_f32s(&out[1])[..64], wanted);
     let (found, _) = findings(0, Config::default());
     assert_eq!(found, []);
+}
+
+/// A module whose two subgroups store matrices of `value` over each other in a buffer.
+fn overlapping_stores(value: &str, between: &str) -> Vec<Finding> {
+    let text = format!(
+        "OpCapability Shader\nOpCapability GroupNonUniform\nOpCapability VulkanMemoryModel\nOpCapability CooperativeMatrixKHR\n\
+        OpExtension \"SPV_KHR_cooperative_matrix\"\nOpMemoryModel Logical Vulkan\n\
+        OpEntryPoint GLCompute %main \"main\" %subgroup %out\nOpExecutionMode %main LocalSize 64 1 1\n\
+        OpDecorate %subgroup BuiltIn SubgroupId\nOpDecorate %array ArrayStride 4\nOpDecorate %block Block\n\
+        OpMemberDecorate %block 0 Offset 0\nOpDecorate %out DescriptorSet 0\nOpDecorate %out Binding 0\n\
+        %void = OpTypeVoid\n%bool = OpTypeBool\n%uint = OpTypeInt 32 0\n%float = OpTypeFloat 32\n\
+        %c0 = OpConstant %uint 0\n%c2 = OpConstant %uint 2\n%c3 = OpConstant %uint 3\n%c16 = OpConstant %uint 16\n\
+        %c24648 = OpConstant %uint 24648\n%two = OpConstant %float 2\n\
+        %mat = OpTypeCooperativeMatrixKHR %float %c3 %c16 %c16 %c2\n%array = OpTypeRuntimeArray %float\n\
+        %block = OpTypeStruct %array\n%to_block = OpTypePointer StorageBuffer %block\n\
+        %to_float = OpTypePointer StorageBuffer %float\n%to_uint = OpTypePointer Input %uint\n\
+        %out = OpVariable %to_block StorageBuffer\n%subgroup = OpVariable %to_uint Input\n%fn = OpTypeFunction %void\n\
+        %main = OpFunction %void None %fn\n%entry = OpLabel\n%s = OpLoad %uint %subgroup\n\
+        %own = OpConvertUToF %float %s\n%ten = OpFAdd %float %own %two\n%m = OpCompositeConstruct %mat %{value}\n\
+        %p = OpAccessChain %to_float %out %c0 %c0\n\
+        OpCooperativeMatrixStoreKHR %p %m %c0 %c16 NonPrivatePointer\n{between}\nOpReturn\nOpFunctionEnd\n"
+    );
+    let module = coop_ir::text::parse(&text).unwrap_or_else(|e| panic!("{e}"));
+    run(&module, &[], &[f32s(vec![9.0; 256])], Config::default()).1.findings
+}
+
+/// Which of two subgroups comes last decides what a buffer holds, unless both store the same.
+#[test]
+fn stores_of_subgroups_over_each_other() {
+    let found = overlapping_stores("ten", "");
+    let [finding] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(finding.kind, FindingKind::DataRace, "{finding}");
+    assert!(finding.message.contains("a matrix instruction of subgroup 1 writes byte"), "{finding}");
+    assert!(finding.notes.iter().any(|n| n.1 == "a matrix instruction of subgroup 0 wrote it here"), "{finding}");
+    assert_eq!(overlapping_stores("two", ""), []);
+    // Something else by one of them, behind a barrier.
+    let again = "%n = OpFAdd %mat %m %m\nOpCooperativeMatrixStoreKHR %p %n %c0 %c16 NonPrivatePointer";
+    let apart = format!(
+        "OpControlBarrier %c2 %c2 %c24648\n%first = OpIEqual %bool %s %c0\nOpSelectionMerge %done None\n\
+         OpBranchConditional %first %then %done\n%then = OpLabel\n{again}\nOpBranch %done\n%done = OpLabel"
+    );
+    assert_eq!(overlapping_stores("two", &apart), []);
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod subgroups;
 mod tensor;
 mod to_scalar;
 mod to_tiles;
+mod typed_pointers;
 mod visibility;
 #[cfg(feature = "kernels")]
 mod vulkan;

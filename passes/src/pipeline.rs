@@ -7,7 +7,7 @@ use crate::vulkan;
 use crate::{
     Cause, Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities,
     cleanup, decorations, device, dialect, emulate, entry, fold, inline, input_blocks, kernel, private, specialize,
-    subgroups, tensor, to_scalar, to_tiles, visibility,
+    subgroups, tensor, to_scalar, to_tiles, typed_pointers, visibility,
 };
 use coop_device::Feature;
 use coop_ir::grammar::implied_capabilities;
@@ -157,6 +157,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         removes: None,
         run: inline::run,
+    },
+    Pass {
+        name: "pointees",
+        summary: "give pointers without a type that of what they point to",
+        targets: Target::ALL,
+        removes: None,
+        run: typed_pointers::run,
     },
     Pass {
         name: "kernel",

@@ -152,8 +152,9 @@ pub static REFUSALS: &[RefusalRule] = &[
     RefusalRule {
         id: "refused-pointer",
         summary: "a pointer from which elements can't be addressed",
-        why: "Elements are accessed one by one or tile by tile, at addresses computed from the access chain. An \
-              untyped pointer, or one from a phi, a select or a function without variable pointers, has none.",
+        why: "Elements are accessed one by one or tile by tile, at addresses computed from the access chain. A pointer \
+              from a phi, a select or a function without variable pointers has none, and one without a type \
+              (SPV_KHR_untyped_pointers) only where memory is accessed as the type that it has.",
         remedy: "Use typed pointers, and index the array in the function that loads or stores.",
     },
     RefusalRule {

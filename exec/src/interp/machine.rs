@@ -59,8 +59,8 @@ pub(super) struct Machine<'p> {
     values: Vec<(usize, Vec<u8>)>,
     pub race: Race,
     pub buffer_race: BufferRace,
-    /// The accesses to each buffer within a workgroup, in symbolic runs: those of the case's data may be harmless where others
-    /// are not.
+    /// The accesses to each buffer within a workgroup: in symbolic runs all, since those of the case's data may be harmless where
+    /// others are not; else those of stores of matrices.
     pub own_races: Vec<Race>,
     /// The memory that barriers of memory have ordered since the last barrier of control.
     fenced: Orders,
@@ -224,11 +224,9 @@ impl<'p> Machine<'p> {
     fn start(&mut self, workgroups: [u32; 3]) {
         self.history.clear();
         self.buffer_race.next_workgroup();
-        if self.regs.symbols.is_some() {
-            self.own_races.resize_with(self.buffers.len(), Race::default);
-            let subgroups = self.p.lanes.div_ceil(self.p.subgroup);
-            self.own_races.iter_mut().for_each(|race| race.next_workgroup(subgroups));
-        }
+        self.own_races.resize_with(self.buffers.len(), Race::default);
+        let subgroups = self.p.lanes.div_ceil(self.p.subgroup);
+        self.own_races.iter_mut().for_each(|race| race.next_workgroup(subgroups));
         self.fenced = Orders::default();
         self.dead = Mask::EMPTY;
         self.any_dead = false;

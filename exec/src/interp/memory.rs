@@ -12,6 +12,9 @@ use super::shared_race::Agent;
 use super::taint::Taint;
 use super::{PUSH_INDEX, base_address};
 
+/// The bytes of a buffer whose accesses within a workgroup are remembered where data is concrete.
+const REMEMBERED: usize = 4 << 20;
+
 impl Machine<'_> {
     pub(super) fn chain(&mut self, c: &Chain) {
         for k in 0..self.regs.act.list.len() {
@@ -399,7 +402,8 @@ impl Machine<'_> {
         });
     }
 
-    /// Records an access to a buffer in a symbolic run, and reports a race within the workgroup.
+    /// Records an access to a buffer, and reports a race within the workgroup: where data is concrete, of stores of matrices alone, so
+    /// that what is remembered stays small.
     pub(super) fn note_own(
         &mut self,
         buffer: usize,
@@ -408,15 +412,22 @@ impl Machine<'_> {
         write: bool,
         atomic: bool,
     ) {
-        let (start, at) = (range.start, self.at);
+        let (start, at, symbolic) = (range.start, self.at, self.regs.symbols.is_some());
+        if !(symbolic || write && agent.is_matrix()) {
+            return;
+        }
         let Some(race) = self.own_races.get_mut(buffer) else { return };
-        race.grow(range.end);
-        let Some(conflict) = race.access(range, agent, write, atomic, at) else { return };
+        // Concrete stores of the same invocations come one after the other, as drivers have it.
+        let (end, who) =
+            if symbolic { (range.end, agent) } else { (range.end.min(REMEMBERED), agent.of_invocations()) };
+        race.grow(end);
+        let Some(conflict) = race.access(range, who, write, atomic, at) else { return };
         self.find_with(FindingKind::DataRace, |this| {
             let (verb, name) = (if write { "writes" } else { "reads" }, &this.buffers[buffer].name);
             let other = if conflict.wrote { "wrote" } else { "read" };
+            let data = if symbolic { "; the values may differ for other data" } else { "" };
             let message = format!(
-                "{} {verb} byte {start} of {name} with no barrier since another accessed it; the values may differ for other data",
+                "{} {verb} byte {start} of {name} with no barrier since another accessed it{data}",
                 agent.describe()
             );
             (message, vec![(Some(conflict.at), format!("{} {other} it here", conflict.who.describe()))])

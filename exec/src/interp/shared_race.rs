@@ -28,6 +28,11 @@ impl Agent {
 
     /// The agent of the loads of all matrix instructions of the same invocations: they only read, so their order is no matter.
     pub(super) fn loads(self) -> Agent {
+        self.of_invocations()
+    }
+
+    /// The one agent of all matrix instructions of the same invocations.
+    pub(super) fn of_invocations(self) -> Agent {
         if self.is_matrix() { Agent::matrix(Agent::LOADS, self.subgroup) } else { self }
     }
 

@@ -627,6 +627,10 @@ impl<'a> Gen<'a> {
         let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));
         add_global(&mut self.m, entry);
         self.size_of_workgroup(main);
+        if self.profile.dialect == Dialect::Nv1 && self.side.chance(64) {
+            super::glsl450::declare(&mut self.m);
+            self.note("memory model GLSL450");
+        }
         self.finished()
     }
 

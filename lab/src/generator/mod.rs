@@ -28,6 +28,7 @@ mod emit;
 mod entropy;
 mod flow;
 mod fun;
+mod glsl450;
 mod intel;
 mod kernel;
 mod late;

@@ -5,7 +5,8 @@
 //! SPV_EXT_cooperative_matrix_maintenance1, or by bit casts of matrices; the passes that follow lower them. So the
 //! output of this pass alone need not be valid SPIR-V.
 //!
-//! [`nv_cooperative_matrix`] lowers SPV_NV_cooperative_matrix, whose types do not state the use of a matrix; [`int4`]
+//! [`nv_cooperative_matrix`] lowers SPV_NV_cooperative_matrix, whose types do not state the use of a matrix, with [`memory_model`] where
+//! the module has that of GLSL 4.50; [`int4`]
 //! SPV_INTEL_int4; [`intel`] SPV_INTEL_joint_matrix in shaders and kernels; [`tensor_form`] loads and stores with
 //! layouts, offsets and bounds of Intel and of SPV_ARM_cooperative_matrix_layouts; [`float_conversions`] bfloat16 and
 //! tf32. [`bfloat16_matrices`] turns matrices of integers that hold bfloat16 into matrices of bfloat16 where matrices
@@ -17,6 +18,7 @@ mod bfloat16_matrices;
 mod float_conversions;
 mod int4;
 mod intel;
+mod memory_model;
 mod nv_cooperative_matrix;
 mod padded_arrays;
 mod qcom;

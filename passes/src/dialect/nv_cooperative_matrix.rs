@@ -8,8 +8,10 @@
 //! asked of them. Where MulAdd multiplies an accumulator, the value is converted there. The length of a matrix is asked
 //! of its type alone, so all matrices of such a type whose elements are accessed have one use.
 //!
-//! Each type becomes one type for each use of its values; the first keeps the id.
+//! Each type becomes one type for each use of its values; the first keeps the id. Where matrices stay, the module has the Vulkan memory
+//! model then ([`memory_model`]).
 
+use super::memory_model;
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::inline::Carriers;
 use crate::{Refusal, Target, ssa};
@@ -38,10 +40,8 @@ pub(super) fn run(m: &mut Module, target: Target) -> Result<(), Refusal> {
         let why = format!("{} in a module without matrices of its extension", m.inst(r).op);
         return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
     }
-    if target != Target::Scalar && !m.has_capability(Capability::VulkanMemoryModel) {
-        let why = "matrices of SPV_KHR_cooperative_matrix need the Vulkan memory model, which this module does not use";
-        let remedy = "run spirv-opt --upgrade-memory-model on it (in GLSL #pragma use_vulkan_memory_model), or lower it to scalar";
-        return Err(Refusal::new("refused-dialect", m.globals_with(Op::MemoryModel).next(), why, remedy));
+    if target != Target::Scalar {
+        memory_model::run(m)?;
     }
     let constants = Constants::new(m, &Specialization::new());
     let g = Globals::new(m);

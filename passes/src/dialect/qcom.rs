@@ -4,7 +4,8 @@
 //! Rows and columns go through shared memory: the invocations of a subgroup write their arrays there, one after the
 //! other, and the matrix is loaded from there; or the matrix is stored there, and each invocation reads its array.
 //! There is one array of shared memory per component type, with a part for each subgroup, which all conversions reuse.
-//! So each conversion has two barriers: one before writing, one between writing and reading.
+//! So each conversion has two barriers: one before writing, one between writing and reading. Where the module's own shared
+//! memory is blocks with explicit layouts, the arrays are more blocks, one behind the other.
 //!
 //! Invocations beyond the last row do not contribute when a matrix is made, and receive the last row when one is taken
 //! apart.
@@ -12,13 +13,14 @@
 use super::rewriter::{Rewriter, Shape, malformed};
 use crate::builtins::{Builtins, add_to_interfaces};
 use crate::cleanup::{remove_capability, remove_extension};
-use crate::matrix::arena::{Arena, Zone};
+use crate::matrix::arena::{Arena, Zone, alias_blocks, shared_block};
 use crate::matrix::barrier;
 use crate::matrix::bits::{gather, small_type, split_value};
 use crate::matrix::lanes::unknown_size;
 use crate::pipeline::PassCx;
 use crate::workgroup::Workgroup;
 use crate::{Lanes, Refusal};
+use coop_device::{Feature, Profile};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capability};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::FxHashMap;
@@ -41,6 +43,8 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let constants = Constants::new(m, &Specialization::new());
     let size = cx.options.subgroup_size;
     let workgroup = Workgroup::new(m, &constants);
+    // Declared as variables of the module, which the passes that follow see.
+    let mut arena = Arena::new(m, &constants, cx.options.profile, None);
     let subgroups = workgroup.most.unwrap_or(0).div_ceil(size.unwrap_or(1).max(1));
     let mut pass = Qcom {
         builtins: Builtins::new(m),
@@ -48,6 +52,7 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         size: size.unwrap_or(0),
         workgroup,
         local_index: cx.options.lanes == Lanes::LocalIndex,
+        blocks: arena.has_blocks(),
         memories: BTreeMap::new(),
         functions: FxHashMap::default(),
     };
@@ -56,20 +61,22 @@ pub(super) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let Qcom { builtins, memories, .. } = pass;
     let bytes = memories.values().fold(0u32, |sum, memory| memory.all(subgroups).saturating_add(sum));
     let what = format!("{} and its like", m.inst(first).op);
-    // Declared as variables of the module, which the passes that follow see.
-    let mut arena = Arena::new(m, &constants, cx.options.profile, Some(subgroups));
-    if bytes > 0 && arena.has_blocks() {
-        // Beside blocks, which overlap, there may be no other variables.
-        let why = format!("{what} goes through shared memory, and the module's own is blocks with explicit layouts");
-        let remedy =
-            "declare the module's shared memory without explicit layouts (SPV_KHR_workgroup_memory_explicit_layout)";
-        return Err(Refusal::new("refused-dialect", Some(first), why, remedy));
-    }
     arena.take(first, &what, Zone::Workgroup, bytes)?;
+    let blocks = arena.has_blocks();
     let mut variables = Vec::new();
+    // What the module itself takes is a multiple of 16 bytes, and so is each of these.
+    let mut at = arena.own_bytes();
     for memory in memories.into_values() {
         variables.push(memory.variable);
-        memory.declare(m, subgroups);
+        if blocks {
+            access_blocks(m, cx.options.profile, first, memory.bytes)?;
+        }
+        let size = memory.all(subgroups);
+        memory.declare(m, subgroups, blocks.then_some(at));
+        at = at.saturating_add(size);
+    }
+    if blocks {
+        alias_blocks(m);
     }
     cx.report.added_shared_memory = cx.report.added_shared_memory.saturating_add(bytes);
     variables.sort_unstable();
@@ -103,12 +110,16 @@ impl Memory {
         self.most.saturating_mul(subgroups).saturating_mul(self.bytes)
     }
 
-    /// Declares the variable once its length is known.
-    fn declare(&self, m: &mut Module, subgroups: u32) {
+    /// Declares the variable once its length is known: beside blocks as one more, at this offset.
+    fn declare(&self, m: &mut Module, subgroups: u32, block_at: Option<u32>) {
         let mut g = Globals::new(m);
         let storage = StorageClass::Workgroup;
-        let array = g.array(m, self.component, self.most.saturating_mul(subgroups));
-        let pointer = g.pointer(m, storage, array);
+        let length = self.most.saturating_mul(subgroups);
+        let pointee = match block_at {
+            Some(at) => shared_block(m, &mut g, (self.component, self.bytes), length, at),
+            None => g.array(m, self.component, length),
+        };
+        let pointer = g.pointer(m, storage, pointee);
         let word = g.uint(m, 32);
         let part = Inst::new(Op::Constant, Some(word), Some(self.part), [self.most.into()]);
         let variable = Inst::new(Op::Variable, Some(pointer), Some(self.variable), [storage.into()]);
@@ -137,6 +148,8 @@ struct Qcom {
     size: u32,
     workgroup: Workgroup,
     local_index: bool,
+    /// True if the module's own shared memory is blocks, beside which there may be no other variables.
+    blocks: bool,
     memories: BTreeMap<Id, Memory>,
     functions: FxHashMap<Helper, Id>,
 }
@@ -256,7 +269,9 @@ impl Qcom {
             e.ids(Op::IMul, word, &[id, part])
         };
         let pointer = e.g.pointer(e.m, StorageClass::Workgroup, component);
-        e.ids(Op::AccessChain, pointer, &[variable, first])
+        let member = self.blocks.then(|| e.g.u32(e.m, 0));
+        let chain: Vec<Id> = [variable].into_iter().chain(member).chain([first]).collect();
+        e.ids(Op::AccessChain, pointer, &chain)
     }
 
     fn construct(&mut self, e: &mut Rewriter<'_>, r: InstRef, shape: Shape, array: Array) -> Result<(), Refusal> {
@@ -328,7 +343,7 @@ impl Qcom {
         if let Some(f) = self.functions.get(&key) {
             return *f;
         }
-        let void = e.g.void(e.m);
+        let (void, blocks) = (e.g.void(e.m), self.blocks);
         let operands = barrier::access_operands(self.model);
         let mut b = e.function("coop_put_row", void, &[array.ty]);
         let (value, pointer) = (b.param(0), pointer_to(&mut b, shape.component));
@@ -344,8 +359,7 @@ impl Qcom {
                 .collect();
             for (i, number) in (0..).zip(numbers) {
                 let at = b.add(begin, Index::Const(i));
-                let at = b.index(at);
-                let to = b.ids(Op::AccessChain, pointer, &[variable, at]);
+                let to = element(b, pointer, variable, blocks, at);
                 b.effect(Op::Store, [to, number].map(Operand::Id).into_iter().chain(operands.iter().copied()));
             }
         };
@@ -373,7 +387,7 @@ impl Qcom {
         if let Some(f) = self.functions.get(&key) {
             return *f;
         }
-        let operands = barrier::access_operands(self.model);
+        let (operands, blocks) = (barrier::access_operands(self.model), self.blocks);
         let mut b = e.function("coop_get_row", array.ty, &[]);
         let b_ref = &mut b;
         let pointer = pointer_to(b_ref, shape.component);
@@ -387,8 +401,7 @@ impl Qcom {
         let numbers: Vec<Id> = (0..len)
             .map(|i| {
                 let at = b_ref.add(begin, Index::Const(i));
-                let at = b_ref.index(at);
-                let from = b_ref.ids(Op::AccessChain, pointer, &[variable, at]);
+                let from = element(b_ref, pointer, variable, blocks, at);
                 let operands = [Operand::Id(from)].into_iter().chain(operands.iter().copied());
                 b_ref.op(Op::Load, shape.component, operands)
             })
@@ -467,6 +480,36 @@ impl Qcom {
         e.call(r, f, &[value, start]);
         Ok(())
     }
+}
+
+/// Returns a pointer to a number of shared memory.
+fn element(b: &mut FunctionBuilder<'_>, pointer: Id, variable: Id, blocks: bool, at: Index) -> Id {
+    let indices: Vec<Id> = blocks.then_some(Index::Const(0)).into_iter().chain([at]).map(|i| b.index(i)).collect();
+    b.ids(Op::AccessChain, pointer, &[&[variable], indices.as_slice()].concat())
+}
+
+/// Declares what numbers of this size need in blocks of shared memory.
+fn access_blocks(m: &mut Module, profile: Option<&Profile>, at: InstRef, bytes: u32) -> Result<(), Refusal> {
+    let (capability, feature) = match bytes {
+        1 => (Capability::WorkgroupMemoryExplicitLayout8BitAccessKHR, Feature::WorkgroupMemoryExplicitLayout8BitAccess),
+        2 => {
+            (Capability::WorkgroupMemoryExplicitLayout16BitAccessKHR, Feature::WorkgroupMemoryExplicitLayout16BitAccess)
+        }
+        _ => return Ok(()),
+    };
+    if let Some(profile) = profile.filter(|p| !p.has(feature) && !m.has_capability(capability)) {
+        let bits = bytes * 8;
+        let why = format!(
+            "rows of {bits}-bit numbers go through shared memory, the module's own is blocks with explicit layouts, and {} has no \
+             {bits}-bit numbers in these (feature {feature})",
+            profile.name
+        );
+        let remedy =
+            "declare the module's shared memory without explicit layouts (SPV_KHR_workgroup_memory_explicit_layout)";
+        return Err(Refusal::new("refused-dialect", Some(at), why, remedy));
+    }
+    require_capability(m, capability);
+    Ok(())
 }
 
 fn pointer_to(b: &mut FunctionBuilder<'_>, component: Id) -> Id {

@@ -311,6 +311,11 @@ impl Arena {
         self.blocks
     }
 
+    /// Returns the bytes of the module's own variables, a multiple of [`QUAD`].
+    pub(crate) fn own_bytes(&self) -> u32 {
+        self.own
+    }
+
     /// Returns the amount taken now.
     pub(crate) fn mark(&self) -> Mark {
         Mark { workgroup: self.workgroup.now, subgroup: self.subgroup.now }
@@ -475,7 +480,8 @@ impl Arena {
         let word = g.uint(m, 32);
         let quad = g.vector(m, word, 4);
         let quads = quads.max(1);
-        let array = if self.blocks { self.block(m, g, quad, quads) } else { g.array(m, quad, quads) };
+        let array =
+            if self.blocks { shared_block(m, g, (quad, QUAD), quads, self.own) } else { g.array(m, quad, quads) };
         let storage = StorageClass::Workgroup;
         let pointer = g.pointer(m, storage, array);
         let r = m.add(Inst::new(Op::Variable, Some(pointer), Some(variable), [storage.into()]));
@@ -489,27 +495,27 @@ impl Arena {
         }
         quads * QUAD
     }
+}
 
-    /// Declares a block with the array behind the module's own blocks.
-    fn block(&self, m: &mut Module, g: &mut Globals, quad: Id, quads: u32) -> Id {
-        let length = g.u32(m, quads);
-        let [array, block] = [m.fresh_id(), m.fresh_id()];
-        for (op, id, operands) in
-            [(Op::TypeArray, array, vec![quad.into(), length.into()]), (Op::TypeStruct, block, vec![array.into()])]
-        {
-            let r = m.add(Inst::new(op, None, Some(id), operands));
-            m.globals.push(r);
-        }
-        decorate(m, array, Decoration::ArrayStride, &[QUAD]);
-        decorate(m, block, Decoration::Block, &[]);
-        let offset = [block.into(), 0.into(), Decoration::Offset.into(), self.own.into()];
-        add_global(m, Inst::new(Op::MemberDecorate, None, None, offset));
-        block
+/// Declares a block for shared memory, an array of so many elements of this type and size at this offset.
+pub(crate) fn shared_block(m: &mut Module, g: &mut Globals, (elem, bytes): (Id, u32), length: u32, at: u32) -> Id {
+    let length = g.u32(m, length);
+    let [array, block] = [m.fresh_id(), m.fresh_id()];
+    for (op, id, operands) in
+        [(Op::TypeArray, array, vec![elem.into(), length.into()]), (Op::TypeStruct, block, vec![array.into()])]
+    {
+        let r = m.add(Inst::new(op, None, Some(id), operands));
+        m.globals.push(r);
     }
+    decorate(m, array, Decoration::ArrayStride, &[bytes]);
+    decorate(m, block, Decoration::Block, &[]);
+    let offset = [block.into(), 0.into(), Decoration::Offset.into(), at.into()];
+    add_global(m, Inst::new(Op::MemberDecorate, None, None, offset));
+    block
 }
 
 /// Declares that the blocks in shared memory overlap, which they do.
-fn alias_blocks(m: &mut Module) {
+pub(crate) fn alias_blocks(m: &mut Module) {
     let decorations = Decorations::new(m);
     let shared = m.globals_with(Op::Variable).map(|r| m.inst(r));
     let shared = shared.filter(|i| i.variable_storage() == Some(StorageClass::Workgroup)).filter_map(|i| i.result);
