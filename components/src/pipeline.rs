@@ -18,6 +18,8 @@ use std::time::Instant;
 /// The context of a pass.
 pub(crate) struct Cx<'a> {
     pub(crate) lacks: Lacks,
+    /// True if f16 that f32 stands for is rounded by conversions and stores only.
+    pub(crate) excess_precision: bool,
     pub(crate) report: &'a mut Report,
 }
 
@@ -66,6 +68,10 @@ pub static PASSES: &[Pass] = &[
 pub struct Options {
     /// The features that the device lacks.
     pub lacks: Lacks,
+    /// True if results of arithmetic with f16 keep the precision of f32, where that stands for it, until they are converted from
+    /// another type or stored in memory that the application sees: about as fast as arithmetic with f32, and not the bits that
+    /// the module asks for.
+    pub excess_precision: bool,
     /// The most instructions that are made: more are refused.
     pub most_instructions: usize,
     /// When to give up. What comes out before that does not depend on it.
@@ -78,7 +84,7 @@ impl Options {
 
     /// For a device that lacks some features, with nothing else said.
     pub fn new(lacks: Lacks) -> Options {
-        Options { lacks, most_instructions: Options::MOST_INSTRUCTIONS, deadline: None }
+        Options { lacks, excess_precision: false, most_instructions: Options::MOST_INSTRUCTIONS, deadline: None }
     }
 }
 
@@ -101,7 +107,7 @@ pub fn run<'p>(
     report.changed = true;
     let mut lowered = module.clone();
     lowered.set_most(module.arena_len().saturating_add(options.most_instructions));
-    let mut cx = Cx { lacks: options.lacks, report: &mut report };
+    let mut cx = Cx { lacks: options.lacks, excess_precision: options.excess_precision, report: &mut report };
     for pass in passes {
         let done = (pass.run)(&mut lowered, &mut cx).and_then(|()| within_limits(&lowered, options));
         done.map_err(|refusal| placed(refusal, module, &lowered))?;

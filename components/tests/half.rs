@@ -136,13 +136,14 @@ impl Inputs {
         let all = 0..1u32 << 16;
         let b = all.clone().map(|n| mixed(n, seed)).collect();
         let c = all.clone().map(|n| mixed(n, seed ^ 0x5bd1_e995)).collect();
-        // Below, at and above the numbers of f16 and the middles between them, by turns.
-        let near = |n: u32| match seed % 6 {
+        // Below, at and above the numbers of f16 and the middles between them, by turns; middles of subnormal numbers have few bits.
+        let near = |n: u32| match seed % 7 {
             0 => n << 16 | 0x1000,
             1 => n << 16 | 0x0fff,
             2 => n << 16 | 0x1001,
             3 => n << 16 | 0x3000,
             4 => n << 16 | 0x2fff | (n & 1) << 15,
+            5 => n << 16,
             _ => n << 16 | u32::from(mixed(n, seed)),
         };
         Inputs { name, halves: [all.clone().map(|n| n as u16).collect(), b, c], words: all.map(near).collect() }
@@ -247,10 +248,12 @@ fn interpret(module: &Module, case: &Case) -> Outcome {
 
 #[test]
 fn every_half_in_the_interpreter() {
-    let inputs = Inputs::all("interp", 5);
-    let case = inputs.case();
-    for operation in ROUNDED {
-        check("interpreter", &inputs, &interpret(&without_half(operation.text), &case), &operation);
+    for seed in [5, 6] {
+        let inputs = Inputs::all("interp", seed);
+        let case = inputs.case();
+        for operation in ROUNDED {
+            check("interpreter", &inputs, &interpret(&without_half(operation.text), &case), &operation);
+        }
     }
 }
 
@@ -270,6 +273,57 @@ vulkan_test!(
     Lavapipe,
     fn every_half_on_lavapipe(device) {
         on_device(device);
+    }
+);
+
+/// What is computed with f32 and rounded once, where results keep that precision.
+const EXCESS: [Operation; 4] = [
+    Operation {
+        text: "%m = OpFMul %half %a %b\n%r = OpFAdd %half %m %c",
+        exact: |a, b, c, _| f64::from((v(a) * v(b)) as f32 + v(c) as f32),
+    },
+    Operation {
+        text: "%s = OpFAdd %half %a %b\n%r = OpFMul %half %s %c",
+        exact: |a, b, c, _| f64::from((v(a) + v(b)) as f32 * v(c) as f32),
+    },
+    Operation { text: "%r = OpFNegate %half %a", exact: |a, _, _, _| -v(a) },
+    // A conversion rounds.
+    Operation {
+        text: "%f = OpBitcast %float %x\n%h = OpFConvert %half %f\n%r = OpFAdd %half %h %h",
+        exact: |_, _, _, x| 2.0 * v(nearest(f64::from(f32::from_bits(x)))),
+    },
+];
+
+fn with_excess(text: &str) -> Module {
+    let module = module(&format!("{text}\n%w = OpBitwiseAnd %uint %x %x"));
+    let mut options = coop_components::Options::new(lacks(&LACKS));
+    options.excess_precision = true;
+    coop_components::lower(&module, &options).unwrap_or_else(|e| panic!("{text}: {e}")).module
+}
+
+#[test]
+fn excess_precision_is_that_of_f32_until_it_is_stored() {
+    let inputs = Inputs::all("excess", 6);
+    let case = inputs.case();
+    for operation in EXCESS {
+        check("interpreter", &inputs, &interpret(&with_excess(operation.text), &case), &operation);
+    }
+    // Without it each operation is rounded, which is another result here and there.
+    let text = EXCESS[0].text;
+    let [excess, rounded] = [with_excess(text), without_half(text)].map(|m| halves(&interpret(&m, &case)));
+    assert!(excess.iter().zip(&rounded).any(|(a, b)| !same_half(*a, *b)));
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn excess_precision_on_lavapipe(device) {
+        let inputs = Inputs::all("excess-lavapipe", 6);
+        let case = inputs.case();
+        for operation in EXCESS {
+            let words = binary::write_words(&with_excess(operation.text));
+            let outcome = run_clean(device, &words, &case).unwrap_or_else(|e| panic!("{e}"));
+            check("lavapipe", &inputs, &outcome, &operation);
+        }
     }
 );
 
