@@ -2,9 +2,10 @@
 
 use crate::report::instructions;
 use crate::{
-    Error, Lacks, Lowered, Refusal, Report, constants, float8, half, integer, long, memory_model, storage, version,
+    Error, Lacks, Lowered, Refusal, Report, constants, dot, float8, half, integer, long, memory_model, nulls, storage,
+    version,
 };
-use coop_device::{Requirement, capability_requirement};
+use coop_device::{Feature, Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
 use coop_ir::rewrite::{
@@ -46,6 +47,7 @@ pub static PASSES: &[Pass] = &[
         summary: "replace the Vulkan memory model by that of GLSL 4.50",
         run: memory_model::run,
     },
+    Pass { name: "dot-products", summary: "replace dot products of integers by products and sums", run: dot::run },
     Pass {
         name: "float8",
         summary: "replace 8-bit floats by integers, and convert them in integer code",
@@ -59,6 +61,7 @@ pub static PASSES: &[Pass] = &[
         summary: "compute with 32-bit integers instead of 8- and 16-bit ones, and wrap",
         run: integer::run,
     },
+    Pass { name: "null-arrays", summary: "spell out null arrays, at which spirv-opt ends", run: nulls::run },
     Pass { name: "lacking", summary: "remove the capabilities that nothing needs any more", run: capabilities },
     Pass { name: "version", summary: "declare the version of SPIR-V that the device takes", run: version::run },
 ];
@@ -176,7 +179,10 @@ pub(crate) fn too_many(m: &Module) -> Result<(), Refusal> {
 /// Returns true if the device lacks a feature that a capability of the module needs, or its version of SPIR-V.
 fn needs_any(m: &Module, lacks: Lacks) -> bool {
     let older = lacks.older_than(m).is_some();
-    older || m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
+    let dots = lacks.has(Feature::ShaderIntegerDotProduct) && m.enables(Capability::DotProduct);
+    older
+        || dots
+        || m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
 }
 
 /// Returns true if the device lacks the features that enable a capability.

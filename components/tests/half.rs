@@ -2,13 +2,11 @@
 
 mod common;
 
-use common::{case, lacks, lowered, parse};
+use common::{case_with_files, contents, lacks, lowered, parse, run_on};
 use coop_device::Feature;
-use coop_exec::interp::Interpreted;
-use coop_exec::testing::run_clean;
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
-use coop_ir::{Module, binary};
+use coop_exec::{Case, Outcome, vulkan_test};
+use coop_ir::Module;
 use half::f16;
 
 /// A module that computes `body` for each element: `%a`, `%b` and `%c` are the elements of three buffers of f16, `%x` of one of
@@ -100,30 +98,23 @@ struct Inputs {
 
 impl Inputs {
     fn case(&self) -> Case {
-        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
         let count = self.words.len();
         let mut text = format!("workgroups = [{}, 1, 1]\n", count / 64);
-        let file = |name: &str, bytes: Vec<u8>| {
-            let name = format!("{}-{}-{name}", self.name, std::process::id());
-            std::fs::write(folder.join(&name), bytes).expect("a file is written");
-            name
+        let mut buffer = |name: &str, binding: usize, ty: &str, path: &str| {
+            text += &format!(
+                "[[buffer]]\nname = \"{name}\"\nbinding = {binding}\ntype = \"{ty}\"\ncount = {count}\nfill = {{ file = \"{path}\" }}\n"
+            );
         };
         for (n, halves) in self.halves.iter().enumerate() {
-            let path = file(&format!("{n}"), halves.iter().flat_map(|h| h.to_le_bytes()).collect());
-            text += &format!(
-                "[[buffer]]\nname = \"{n}\"\nbinding = {n}\ntype = \"f16\"\ncount = {count}\nfill = {{ file = \"{path}\" }}\n"
-            );
+            let bytes = halves.iter().flat_map(|h| h.to_le_bytes());
+            buffer(&n.to_string(), n, "f16", &contents(&format!("{}-{n}", self.name), bytes));
         }
-        let path = file("x", self.words.iter().flat_map(|w| w.to_le_bytes()).collect());
-        text += &format!(
-            "[[buffer]]\nname = \"x\"\nbinding = 3\ntype = \"u32\"\ncount = {count}\nfill = {{ file = \"{path}\" }}\n"
-        );
+        let bytes = self.words.iter().flat_map(|w| w.to_le_bytes());
+        buffer("x", 3, "u32", &contents(&format!("{}-x", self.name), bytes));
         for (name, binding, ty) in [("r", 4, "f16"), ("w", 5, "u32")] {
             text += &format!("[[buffer]]\nname = \"{name}\"\nbinding = {binding}\ntype = \"{ty}\"\ncount = {count}\n");
         }
-        let mut case = case(&text);
-        case.folder = folder.to_owned();
-        case
+        case_with_files(&text)
     }
 
     /// Every number of f16, with two others; words around every f16.
@@ -240,10 +231,7 @@ fn without_half(text: &str) -> Module {
 }
 
 fn interpret(module: &Module, case: &Case) -> Outcome {
-    let outcome = Interpreted::default().run(&binary::write_words(module), case, &RunOptions::default());
-    let outcome = outcome.unwrap_or_else(|e| panic!("{e}"));
-    assert!(outcome.faults.is_empty(), "{}", outcome.faults.join("\n"));
-    outcome
+    common::interpret("f16 by f32", module, case, 32)
 }
 
 #[test]
@@ -262,8 +250,7 @@ fn on_device(device: &VulkanExecutor<'_>) {
         let inputs = Inputs::all("lavapipe", seed);
         let case = inputs.case();
         for operation in ROUNDED {
-            let words = binary::write_words(&without_half(operation.text));
-            let outcome = run_clean(device, &words, &case).unwrap_or_else(|e| panic!("{e}"));
+            let outcome = run_on(device, operation.text, &without_half(operation.text), &case);
             check("lavapipe", &inputs, &outcome, &operation);
         }
     }
@@ -320,8 +307,7 @@ vulkan_test!(
         let inputs = Inputs::all("excess-lavapipe", 6);
         let case = inputs.case();
         for operation in EXCESS {
-            let words = binary::write_words(&with_excess(operation.text));
-            let outcome = run_clean(device, &words, &case).unwrap_or_else(|e| panic!("{e}"));
+            let outcome = run_on(device, operation.text, &with_excess(operation.text), &case);
             check("lavapipe", &inputs, &outcome, &operation);
         }
     }

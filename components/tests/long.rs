@@ -2,13 +2,12 @@
 
 mod common;
 
-use common::{interpret, lacks, lowered, parse};
+use common::{case_with_files, contents, interpret, lacks, lowered, parse, run_on};
 use coop_components::{Error, Options, lower};
 use coop_device::Feature;
-use coop_exec::testing::run_clean;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Outcome, vulkan_test};
-use coop_ir::{Module, binary};
+use coop_ir::Module;
 
 /// An operation: code that computes `%r` (u64) of `%a`, `%b` (u64), `%sa`, `%sb` (s64), `%n` (the low 6 bits of `%b`) and
 /// `%f`, `%g` (f32); and the exact result. `None` where SPIR-V leaves it open.
@@ -270,16 +269,11 @@ fn module(code: &str) -> Module {
 }
 
 fn case() -> Case {
-    let (numbers, folder) = (numbers(), std::path::Path::new(env!("CARGO_TARGET_TMPDIR")));
-    let file = |name: &str, bytes: Vec<u8>| {
-        let name = format!("long-{}-{name}", std::process::id());
-        std::fs::write(folder.join(&name), bytes).expect("a file is written");
-        name
-    };
+    let numbers = numbers();
     let count = numbers.len();
-    let a = file("a", numbers.iter().flat_map(|n| n.0.to_le_bytes()).collect());
-    let b = file("b", numbers.iter().flat_map(|n| n.1.to_le_bytes()).collect());
-    let f = file("f", numbers.iter().flat_map(|n| float(n.0).to_le_bytes()).collect());
+    let a = contents("long-a", numbers.iter().flat_map(|n| n.0.to_le_bytes()));
+    let b = contents("long-b", numbers.iter().flat_map(|n| n.1.to_le_bytes()));
+    let f = contents("long-f", numbers.iter().flat_map(|n| float(n.0).to_le_bytes()));
     let mut text = format!("workgroups = [{}, 1, 1]\n", count / 64);
     for (binding, (path, ty, count)) in
         [(a, "u32", 2 * count), (b, "u32", 2 * count), (f, "u32", count)].into_iter().enumerate()
@@ -289,9 +283,7 @@ fn case() -> Case {
         );
     }
     text += &format!("[[buffer]]\nname = \"r\"\nbinding = 3\ntype = \"u32\"\ncount = {}\n", 2 * count);
-    let mut case = common::case(&text);
-    case.folder = folder.to_owned();
-    case
+    case_with_files(&text)
 }
 
 fn check(row: &Row, outcome: &Outcome) {
@@ -310,10 +302,6 @@ fn without(row: &Row) -> Module {
     lowered(row.name, &module(row.code), lacks(&[Feature::ShaderInt64])).module
 }
 
-fn words(module: &Module) -> Vec<u32> {
-    binary::write_words(module)
-}
-
 /// Division by zero and of the least number by -1 is undefined, which the interpreter says: those rows run on devices only.
 #[test]
 fn pairs_are_exact_in_the_interpreter() {
@@ -330,8 +318,7 @@ fn pairs_are_exact_in_the_interpreter() {
 fn on_device(device: &VulkanExecutor<'_>) {
     let case = case();
     for row in ROWS {
-        let outcome = run_clean(device, &words(&without(row)), &case);
-        check(row, &outcome.unwrap_or_else(|e| panic!("{}: {e}", row.name)));
+        check(row, &run_on(device, row.name, &without(row), &case));
     }
 }
 

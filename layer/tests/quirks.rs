@@ -104,3 +104,22 @@ layer_test!(
         assert!(undefined < zeros, "{undefined} of {zeros} words");
     }
 );
+
+const SOFTWARE_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/software.log");
+
+// It has subgroups of 4, and no f16.
+layer_test!(
+    SwiftShader,
+    [("COOPMAT_LOG", "info"), ("COOPMAT_LOG_FILE", SOFTWARE_LOG)],
+    fn f16_in_software_is_said_and_rounded_less_by_a_setting() {
+        let kernel = words("testdata/kernels/gemm_simple.spv");
+        let [exact, excess] = ["0", "1"].map(|value| {
+            // This process has one thread that looks.
+            unsafe { std::env::set_var("COOPMAT_EXCESS_PRECISION", value) };
+            let line = made(SOFTWARE_LOG, &kernel, [8, 8, 8, 8]);
+            assert!(line.contains("f16 is computed with f32") && line.contains("slower by about "), "{line}");
+            size(&line)
+        });
+        assert!(excess < exact, "{excess} of {exact} words");
+    }
+);
