@@ -182,11 +182,12 @@ class Shaders:
 
     def tiles(self, name):
         """The constants by which a shader with matrices works on one tile of 8 x 8 x 8 with a subgroup of 8."""
-        spec = {}
-        constant = r"layout\(constant_id = (\d+)(?: \+ (\d+))?\) const uint (\w+) ="
-        for base, more, what in re.findall(constant, (self.folder / (name + ".comp")).read_text()):
+        text, spec = (self.folder / (name + ".comp")).read_text(), {}
+        offset = re.search(r"#define shape_constant_id_offset (\d+)", text)
+        text = text.replace("shape_constant_id_offset", offset.group(1) if offset else "")
+        for terms, what in re.findall(r"layout\(constant_id = ([\d +]+)\) const uint (\w+) =", text):
             if what in ("M", "N", "K", "subgroup_size") or what.startswith("UNROLL_"):
-                spec[int(base) + int(more or 0)] = 1 if what.startswith("UNROLL_") else 8
+                spec[sum(map(int, terms.split("+")))] = 1 if what.startswith("UNROLL_") else 8
         return spec
 
     def text(self, name, options):

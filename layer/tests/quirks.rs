@@ -11,11 +11,16 @@ use ash::vk;
 use coop_exec::testing::words;
 use support::application::{Application, Layout, Sizes, module, stage};
 
-/// Makes a pipeline of words with four constants, and returns what the log says of it.
+/// Makes a pipeline of words with four constants on a device with matrices, and returns what the log says of it.
 fn made(log: &str, words: &[u32], constants: [u32; 4]) -> String {
+    made_on(true, log, words, constants)
+}
+
+/// Likewise, on a device with matrices or with no features at all.
+fn made_on(matrices: bool, log: &str, words: &[u32], constants: [u32; 4]) -> String {
     let _ = std::fs::remove_file(log);
     let app = Application::new();
-    let device = app.device(true);
+    let device = app.device(matrices);
     let layout = Layout::new(&device);
     let module = module(&device, words).unwrap();
     let sizes = Sizes::new(constants);
@@ -116,7 +121,7 @@ layer_test!(
         let [exact, excess] = ["0", "1"].map(|value| {
             // This process has one thread that looks.
             unsafe { std::env::set_var("COOPMAT_EXCESS_PRECISION", value) };
-            let line = made(SOFTWARE_LOG, &kernel, [8, 8, 8, 8]);
+            let line = made_on(false, SOFTWARE_LOG, &kernel, [8, 8, 8, 8]);
             assert!(line.contains("f16 is computed with f32") && line.contains("slower by about "), "{line}");
             size(&line)
         });
