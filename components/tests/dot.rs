@@ -5,7 +5,6 @@ mod common;
 use common::{case, everything, interpret, lacks, lowered, parse, run_on};
 use coop_components::Lacks;
 use coop_device::Feature;
-use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Outcome, vulkan_test};
 use coop_ir::Module;
 

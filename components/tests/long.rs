@@ -178,7 +178,11 @@ fn numbers() -> Vec<(u64, u64)> {
 }
 
 fn module(code: &str) -> Module {
-    parse(&format!(
+    parse(&source(code))
+}
+
+fn source(code: &str) -> String {
+    format!(
         r#"
                OpCapability Shader
                OpCapability Int64
@@ -265,7 +269,7 @@ fn module(code: &str) -> Module {
                OpReturn
                OpFunctionEnd
         "#
-    ))
+    )
 }
 
 fn case() -> Case {
@@ -335,6 +339,85 @@ vulkan_test!(
         on_device(device);
     }
 );
+
+/// Conversions to and from floats of 16 and 64 bits, exact or rounded once.
+const FLOATS: [Row; 6] = [
+    row("u64 to f64", "%d = OpConvertUToF %double %a\n%r = OpBitcast %ulong %d", |a, _| Some((a as f64).to_bits())),
+    row("s64 to f64", "%d = OpConvertSToF %double %sa\n%r = OpBitcast %ulong %d", |a, _| {
+        Some((a as i64 as f64).to_bits())
+    }),
+    row("f64 to u64", "%d = OpConvertUToF %double %a\n%r = OpConvertFToU %ulong %d", |a, _| {
+        Some(a as f64).filter(|f| *f < 2f64.powi(64)).map(|f| f as u64)
+    }),
+    row(
+        "f64 to s64",
+        "%d = OpConvertSToF %double %sa\n%s = OpConvertFToS %long %d\n%r = OpBitcast %ulong %s",
+        |a, _| Some(a as i64 as f64).filter(|f| *f < 2f64.powi(63)).map(|f| f as i64 as u64),
+    ),
+    row(
+        "u64 to f16",
+        "%h = OpConvertUToF %half %a\n%s = OpFConvert %float %h\n%w = OpBitcast %uint %s\n%r = OpUConvert %ulong %w",
+        |a, _| Some(half::f16::from_f64(a as f64).to_f32().to_bits().into()),
+    ),
+    row("f16 to s64", "%h = OpConvertSToF %half %sa\n%s = OpConvertFToS %long %h\n%r = OpBitcast %ulong %s", |a, _| {
+        let half = half::f16::from_f64(a as i64 as f64);
+        half.is_finite().then(|| half.to_f64() as i64 as u64)
+    }),
+];
+
+/// A module with other floats and moves between invocations.
+fn with_more(code: &str) -> Module {
+    let capabilities = "OpCapability Int64\nOpCapability Float16\nOpCapability Float64\nOpCapability GroupNonUniform\n\
+                        OpCapability GroupNonUniformShuffle\nOpCapability GroupNonUniformBallot\n";
+    let types = "%half = OpTypeFloat 16\n%double = OpTypeFloat 64\n%scope = OpConstant %uint 3\n%lane = OpConstant %uint 5\n\
+                 %float = OpTypeFloat 32\n";
+    let source = source(code).replacen("OpCapability Int64\n", capabilities, 1);
+    parse(&source.replacen("%float = OpTypeFloat 32\n", types, 1))
+}
+
+fn check_floats(run: impl Fn(&Row, &Module, &Case) -> Outcome) {
+    let case = case();
+    for row in &FLOATS {
+        let lowered = lowered(row.name, &with_more(row.code), lacks(&[Feature::ShaderInt64])).module;
+        check(row, &run(row, &lowered, &case));
+    }
+}
+
+/// What has no number of the result's type is undefined: those rows run on a device only.
+#[test]
+fn conversions_with_other_floats_in_the_interpreter() {
+    let defined = |row: &Row| numbers().into_iter().all(|(a, b)| (row.exact)(a, b).is_some());
+    let case = case();
+    let rows: Vec<&Row> = FLOATS.iter().filter(|row| defined(row)).collect();
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        let lowered = lowered(row.name, &with_more(row.code), lacks(&[Feature::ShaderInt64])).module;
+        check(row, &interpret(row.name, &lowered, &case, 8));
+    }
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn conversions_with_other_floats_on_lavapipe(device) {
+        check_floats(|row, module, case| run_on(device, row.name, module, case));
+    }
+);
+
+/// Pairs move between the invocations of a subgroup as numbers of 64 bits do.
+#[test]
+fn moves_between_invocations() {
+    let case = case();
+    for code in [
+        "%r = OpGroupNonUniformBroadcastFirst %ulong %scope %a",
+        "%r = OpGroupNonUniformBroadcast %ulong %scope %a %lane",
+        "%w = OpBitwiseAnd %uint %k %lane\n%r = OpGroupNonUniformShuffle %ulong %scope %a %w",
+        "%r = OpGroupNonUniformShuffleXor %ulong %scope %a %lane",
+    ] {
+        let original = with_more(code);
+        let lowered = lowered(code, &original, lacks(&[Feature::ShaderInt64])).module;
+        common::same(code, &interpret(code, &lowered, &case, 8), &interpret(code, &original, &case, 8));
+    }
+}
 
 /// Other uses are refused with the instruction's name.
 #[test]

@@ -7,7 +7,7 @@ use coop_components::Lacks;
 use coop_exec::testing::{case, repository};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
-use coop_ir::{Module, Op, binary};
+use coop_ir::{Module, Op};
 
 fn module(name: &str) -> Module {
     let path = repository().join(format!("testdata/components/{name}.spvasm"));
