@@ -14,6 +14,7 @@ import argparse
 import os
 import pathlib
 import re
+import resource
 import shutil
 import struct
 import subprocess
@@ -287,15 +288,17 @@ class Runs:
         return said or ("equal" if here == there and any(map(any, there)) else "differs")
 
     def times(self, name, modules):
-        """Returns the least of five median times of a dispatch of each module, by turns, for the case of the last comparison."""
-        times = [[] for _ in modules]
-        for _ in range(5):
-            for module, all in zip(modules, times):
-                options = ["--no-validation", "--bench", "25"]
-                said = self.run("mesa-run", "run", [module], self.out / ("%s.toml" % name), options).stdout
-                number, unit = re.search(r"median ([\d.]+)(\D+) of", said).groups()
-                all.append(float(number) * {"ns": 1e-3, "\u00b5s": 1, "ms": 1e3, "s": 1e6}[unit])
-        return [min(all) for all in times]
+        """Returns the processor time of a dispatch of each module, for the case of the last comparison: other work beside counts little."""
+
+        def spent(module, dispatches):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            options = ["--no-validation", "--bench", str(dispatches)]
+            self.run("mesa-run", "run", [module], self.out / ("%s.toml" % name), options)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime - before.ru_utime
+
+        rounds = [[min(spent(module, n) for _ in range(3)) for n in (20, 420)] for module in modules]
+        return [(many - few) / 400 for few, many in rounds]
 
 
 def ended(done):

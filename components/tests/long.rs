@@ -354,22 +354,28 @@ const FLOATS: [Row; 6] = [
         "%d = OpConvertSToF %double %sa\n%s = OpConvertFToS %long %d\n%r = OpBitcast %ulong %s",
         |a, _| Some(a as i64 as f64).filter(|f| *f < 2f64.powi(63)).map(|f| f as i64 as u64),
     ),
+    // The bits of the half twice in a word: lavapipe leaves conversions there and back out.
     row(
         "u64 to f16",
-        "%h = OpConvertUToF %half %a\n%s = OpFConvert %float %h\n%w = OpBitcast %uint %s\n%r = OpUConvert %ulong %w",
-        |a, _| Some(half::f16::from_f64(a as f64).to_f32().to_bits().into()),
+        "%h = OpConvertUToF %half %a\n%v = OpCompositeConstruct %half2 %h %h\n%w = OpBitcast %uint %v\n%r = OpUConvert %ulong %w",
+        |a, _| Some(u64::from(half::f16::from_f64(a as f64).to_bits()) * 0x1_0001),
     ),
-    row("f16 to s64", "%h = OpConvertSToF %half %sa\n%s = OpConvertFToS %long %h\n%r = OpBitcast %ulong %s", |a, _| {
-        let half = half::f16::from_f64(a as i64 as f64);
-        half.is_finite().then(|| half.to_f64() as i64 as u64)
-    }),
+    row(
+        "f16 to s64",
+        "%w = OpUConvert %uint %a\n%v = OpBitcast %half2 %w\n%h = OpCompositeExtract %half %v 0\n%s = OpConvertFToS %long %h\n\
+         %r = OpBitcast %ulong %s",
+        |a, _| {
+            let half = half::f16::from_bits(a as u16);
+            half.is_finite().then(|| half.to_f64() as i64 as u64)
+        },
+    ),
 ];
 
 /// A module with other floats and moves between invocations.
 fn with_more(code: &str) -> Module {
     let capabilities = "OpCapability Int64\nOpCapability Float16\nOpCapability Float64\nOpCapability GroupNonUniform\n\
                         OpCapability GroupNonUniformShuffle\nOpCapability GroupNonUniformBallot\n";
-    let types = "%half = OpTypeFloat 16\n%double = OpTypeFloat 64\n%scope = OpConstant %uint 3\n%lane = OpConstant %uint 5\n\
+    let types = "%half = OpTypeFloat 16\n%half2 = OpTypeVector %half 2\n%double = OpTypeFloat 64\n%scope = OpConstant %uint 3\n%lane = OpConstant %uint 5\n\
                  %float = OpTypeFloat 32\n";
     let source = source(code).replacen("OpCapability Int64\n", capabilities, 1);
     parse(&source.replacen("%float = OpTypeFloat 32\n", types, 1))
