@@ -263,7 +263,7 @@ vulkan_test!(
     }
 );
 
-/// What is computed with f32 and rounded once, where results keep that precision.
+/// Operations that are computed with f32 and rounded once, where results keep that precision.
 const EXCESS: [Operation; 4] = [
     Operation {
         text: "%m = OpFMul %half %a %b\n%r = OpFAdd %half %m %c",

@@ -389,7 +389,7 @@ fn check_floats(run: impl Fn(&Row, &Module, &Case) -> Outcome) {
     }
 }
 
-/// What has no number of the result's type is undefined: those rows run on a device only.
+/// Conversions of numbers that the result's type has not are undefined: those rows run on a device only.
 #[test]
 fn conversions_with_other_floats_in_the_interpreter() {
     let defined = |row: &Row| numbers().into_iter().all(|(a, b)| (row.exact)(a, b).is_some());

@@ -13,14 +13,14 @@ use support::application::{Application, Layout, Sizes, module, stage};
 
 /// Makes a pipeline of words with four constants on a device with matrices, and returns what the log says of it.
 fn made(log: &str, words: &[u32], constants: [u32; 4]) -> String {
-    made_on(true, log, words, constants)
+    made_on(|app| app.device(true), log, words, constants)
 }
 
-/// Likewise, on a device with matrices or with no features at all.
-fn made_on(matrices: bool, log: &str, words: &[u32], constants: [u32; 4]) -> String {
+/// Likewise, on another device.
+fn made_on(device: impl Fn(&Application) -> ash::Device, log: &str, words: &[u32], constants: [u32; 4]) -> String {
     let _ = std::fs::remove_file(log);
     let app = Application::new();
-    let device = app.device(matrices);
+    let device = device(&app);
     let layout = Layout::new(&device);
     let module = module(&device, words).unwrap();
     let sizes = Sizes::new(constants);
@@ -121,7 +121,7 @@ layer_test!(
         let [exact, excess] = ["0", "1"].map(|value| {
             // This process has one thread that looks.
             unsafe { std::env::set_var("COOPMAT_EXCESS_PRECISION", value) };
-            let line = made_on(false, SOFTWARE_LOG, &kernel, [8, 8, 8, 8]);
+            let line = made_on(Application::weak_device, SOFTWARE_LOG, &kernel, [8, 8, 8, 8]);
             assert!(line.contains("f16 is computed with f32") && line.contains("slower by about "), "{line}");
             size(&line)
         });

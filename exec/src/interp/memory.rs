@@ -491,7 +491,7 @@ impl Machine<'_> {
             };
             let ((v, given), (c, compared)) = (get(value), get(comparator));
             // A load has an undefined result, which is reported where it is used.
-            let reads = !matches!(op, Op::AtomicStore | Op::AtomicFlagClear | Op::AtomicLoad);
+            let reads = op != Op::AtomicLoad && !matches!(op, Op::AtomicStore | Op::AtomicFlagClear);
             // Bits that these leave as they were stay undefined, and the others do not depend on them.
             let by_bits = before.is_undefined() && matches!(op, Op::AtomicAnd | Op::AtomicOr);
             let undefined = reads && before.is_undefined() && op != Op::AtomicExchange && !by_bits;
