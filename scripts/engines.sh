@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # engines.sh: engines, unmodified, through VK_LAYER_COOPMAT_fallback: ggml's operations against ggml on the CPU, and others.
 #
-#   engines.sh fetch               fetches what tests need: ggml's libraries and libllama (npm, 24 MB) into $COOP_CACHE/ggml, ncnn, IREE and Dawn
+#   engines.sh fetch               fetches what tests need: ggml's libraries and libllama (npm, 24 MB) into $COOP_CACHE/ggml, ncnn and its source, IREE and Dawn
 #   engines.sh ncnn [new|debian12|swiftshader]
 #                                  fetches ncnn (PyPI) into $COOP_CACHE/ncnn, and runs its layers through the layer (ncnn-layers.py); where
 #                                  one is wrong, without it too
@@ -125,6 +125,7 @@ dawn_through() { # SETTING ...
 if [ "${1:-}" = fetch ]; then
   fetch
   fetch_ncnn
+  python3 "$here/ncnn-levels.py" fetch
   fetch_iree
   fetch_dawn
   exit

@@ -44,6 +44,11 @@
 #define COOPMAT_ASSUME_ANY_SUBGROUP_SIZE 8
 
 /**
+ * Arithmetic with f16, on a device that has none, keeps the precision of f32 until its results are stored.
+ */
+#define COOPMAT_EXCESS_PRECISION 16
+
+/**
  * The status that a function returns.
  */
 typedef enum CoopmatStatus {
@@ -273,7 +278,7 @@ typedef struct CoopmatPipelineOptions {
    */
   CoopmatLanes lanes;
   /**
-   * COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, COOPMAT_ASSUME_*, any of them, or 0.
+   * COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, COOPMAT_ASSUME_*, COOPMAT_EXCESS_PRECISION, any of them, or 0.
    */
   uint32_t flags;
 } CoopmatPipelineOptions;

@@ -36,10 +36,15 @@ pub const COOPMAT_UNDEFINED_AS_ZERO: u32 = 2;
 pub const COOPMAT_ASSUME_ALIGNED: u32 = 4;
 /// The module works with subgroups of any size that the device has, whatever size its constants seem to be for.
 pub const COOPMAT_ASSUME_ANY_SUBGROUP_SIZE: u32 = 8;
+/// Arithmetic with f16, on a device that has none, keeps the precision of f32 until its results are stored.
+pub const COOPMAT_EXCESS_PRECISION: u32 = 16;
 
 /// All flags of `CoopmatPipelineOptions`.
-const FLAGS: u32 =
-    COOPMAT_ALWAYS_LOWER | COOPMAT_UNDEFINED_AS_ZERO | COOPMAT_ASSUME_ALIGNED | COOPMAT_ASSUME_ANY_SUBGROUP_SIZE;
+const FLAGS: u32 = COOPMAT_ALWAYS_LOWER
+    | COOPMAT_UNDEFINED_AS_ZERO
+    | COOPMAT_ASSUME_ALIGNED
+    | COOPMAT_ASSUME_ANY_SUBGROUP_SIZE
+    | COOPMAT_EXCESS_PRECISION;
 
 /// Where the value of a specialization constant is: a `VkSpecializationMapEntry`.
 #[repr(C)]
@@ -75,7 +80,7 @@ pub struct CoopmatPipelineOptions {
     pub target: CoopmatTarget,
     /// The lane number of an invocation.
     pub lanes: CoopmatLanes,
-    /// COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, COOPMAT_ASSUME_*, any of them, or 0.
+    /// COOPMAT_ALWAYS_LOWER, COOPMAT_UNDEFINED_AS_ZERO, COOPMAT_ASSUME_*, COOPMAT_EXCESS_PRECISION, any of them, or 0.
     pub flags: u32,
 }
 
@@ -155,6 +160,7 @@ unsafe fn read_options(options: *const CoopmatPipelineOptions) -> Result<Pipelin
     }
     out.always_lower = options.flags & COOPMAT_ALWAYS_LOWER != 0;
     out.undefined_as_zero = options.flags & COOPMAT_UNDEFINED_AS_ZERO != 0;
+    out.excess_precision = options.flags & COOPMAT_EXCESS_PRECISION != 0;
     out.assume_aligned = options.flags & COOPMAT_ASSUME_ALIGNED != 0;
     out.assume_any_subgroup_size = options.flags & COOPMAT_ASSUME_ANY_SUBGROUP_SIZE != 0;
     Ok(out)

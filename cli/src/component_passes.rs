@@ -24,24 +24,23 @@ pub(crate) fn unlowered(module: &Module, options: &Options<'_>) -> Lowered {
 pub(crate) fn run(
     names: &[String],
     mut lowered: Lowered,
-    options: &Options<'_>,
-    lacks: Lacks,
+    mut options: coop_components::Options,
     after: &mut dyn FnMut(&str, &Module),
 ) -> Result<Lowered, Error> {
     if !names.iter().any(|name| has(name)) {
         return Ok(lowered);
     }
     let all = || Lacks::FEATURES.into_iter().filter_map(Lacks::without).fold(Lacks::default(), Lacks::and);
-    let lacks = if lacks.is_empty() { all() } else { lacks };
-    let limits =
-        coop_components::Options { lacks, most_instructions: options.most_instructions, deadline: options.deadline };
+    if options.lacks.is_empty() {
+        options.lacks = all();
+    }
     for (number, pass) in PASSES.iter().enumerate() {
         if !names.iter().any(|name| name == pass.name) {
             lowered.report.skipped_passes.push(pass.name);
             continue;
         }
         let start = Instant::now();
-        let done = coop_components::run(&lowered.module, [pass], &limits).map_err(|error| match error {
+        let done = coop_components::run(&lowered.module, [pass], &options).map_err(|error| match error {
             coop_components::Error::Bug { pass, message } => Error::Bug { pass, message },
             coop_components::Error::Refused(refusal) => {
                 let coop_components::Refusal { rule, at, reason, remedy } = *refusal;

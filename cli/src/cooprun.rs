@@ -124,7 +124,7 @@ impl From<Error> for Failure {
 }
 
 /// The choice of the device, and of the validation layer.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct DeviceArgs {
     /// The device: its index, or a part of its name
     #[arg(long, value_name = "N|NAME")]

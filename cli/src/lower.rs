@@ -326,9 +326,8 @@ fn fit(
     lowered: Result<Lowered, Error>,
     seen: &mut Seen<'_>,
 ) -> Result<Fit, Error> {
-    let lacks = cli.without.lacks(profile.map(Arc::as_ref));
     let mut keep = |name: &str, module: &Module| seen.keep(name, module);
-    let lowered = component_passes::run(&cli.passes, lowered?, options, lacks, &mut keep)?;
+    let lowered = component_passes::run(&cli.passes, lowered?, cli.without.options(options), &mut keep)?;
     // What else the device lacks is for who asks for a lowering.
     if !cli.passes.is_empty() {
         return verified(Fit { lowered, lacking: Vec::new() });

@@ -1,4 +1,4 @@
-//! `--without`: the component types that a device lacks become software.
+//! `--without` and `--excess-precision`: the component types that a device lacks become software.
 
 use clap::Args;
 use coop_components::Lacks;
@@ -15,6 +15,9 @@ pub(crate) struct WithoutArgs {
     /// Features that the device lacks, by commas, besides those that its profile lacks: the types that need them become software
     #[arg(long, value_delimiter = ',', value_name = "FEATURE", value_parser = parse_lack)]
     without: Vec<Feature>,
+    /// Arithmetic with f16 that the device lacks keeps the precision of f32 until its results are stored: faster, and not the same bits
+    #[arg(long)]
+    excess_precision: bool,
 }
 
 impl WithoutArgs {
@@ -29,6 +32,16 @@ impl WithoutArgs {
         profile.map_or(said, |profile| Lacks::of(profile).and(said))
     }
 
+    /// Returns the options of the lowering of component types, with the limits of another.
+    pub(crate) fn options(&self, options: &Options<'_>) -> coop_components::Options {
+        coop_components::Options {
+            lacks: self.lacks(options.profile),
+            excess_precision: self.excess_precision,
+            most_instructions: options.most_instructions,
+            deadline: options.deadline,
+        }
+    }
+
     /// Lowers the component types that the device lacks, in the output of a lowering. Returns true if there are any. If that is
     /// refused, and only the profile asks for it, the output stays as it is, which is said where `warn` is true.
     pub(crate) fn apply(
@@ -38,9 +51,8 @@ impl WithoutArgs {
         lowered: &mut Lowered,
         warn: bool,
     ) -> Result<bool, Error> {
-        let lacks = self.lacks(options.profile);
         let notes = lowered.report.not_taken.len();
-        let done = coopmat::fit::components(original, options, lowered, lacks, !self.is_empty())?;
+        let done = coopmat::fit::components(original, &self.options(options), lowered, !self.is_empty())?;
         if warn {
             lowered.report.not_taken.iter().skip(notes).for_each(|note| io::error(&format!("warning: no {note}")));
         }

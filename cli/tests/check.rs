@@ -174,6 +174,10 @@ fn devices() {
     const TWO: [&str; 4] = ["--profile", "mesa-lavapipe", "--profile", "mesa-lavapipe-debian12"];
     cli_snapshot("devices", &with(&["devices", TWO[0], TWO[1], TWO[2], TWO[3], GEMM]));
     cli_snapshot("devices-json", &with(&["devices", "--format", "json", TWO[2], TWO[3], GEMM]));
+    // Slower by so much, with the types that it lacks in software.
+    let sizes = ["--spec", "0=8", "--spec", "1=8", "--spec", "2=8", "--spec", "3=4"];
+    let said = coopcheck(&[&["devices", "--profile", "google-swiftshader", GEMM][..], &sizes].concat(), b"");
+    assert!(said.contains("with f16, memory of narrow types in software: slower by about "), "{said}");
     cli_snapshot("devices-undecided", &["devices", "--profile", "mesa-lavapipe", GEMM]);
     cli_snapshot("devices-broken", &["devices", "--profile", "mesa-lavapipe", K]);
     // What profiles don't know, in either format.

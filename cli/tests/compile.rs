@@ -159,12 +159,14 @@ fn compilers_fail_as_the_page_says() {
 /// The same of SwiftShader, which is there where it was fetched.
 #[test]
 fn swiftshader_fails_as_the_page_says() {
-    let module = "testdata/drivers/swiftshader/pointer-bitcast.spvasm";
     let page = std::fs::read_to_string(repository().join("docs/drivers.md")).unwrap();
-    assert!(page.contains(&format!("scripts/drivers.sh run --swiftshader cooprun compile {module}")));
-    let Some(ran) = compile_on(Driver::SwiftShader, &[module, "--json"]) else { return };
-    let json: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {}", ran.stdout));
-    assert_eq!((ran.status, json["modules"][0]["error"]["kind"].as_str()), (1, Some("crashed")), "{json}");
+    for name in ["pointer-bitcast", "insert-into-null"] {
+        let module = format!("testdata/drivers/swiftshader/{name}.spvasm");
+        assert!(page.contains(&format!("scripts/drivers.sh run --swiftshader cooprun compile {module}")));
+        let Some(ran) = compile_on(Driver::SwiftShader, &[&module, "--json"]) else { return };
+        let json: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {}", ran.stdout));
+        assert_eq!((ran.status, json["modules"][0]["error"]["kind"].as_str()), (1, Some("crashed")), "{json}");
+    }
 }
 
 #[test]

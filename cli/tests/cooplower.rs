@@ -273,11 +273,14 @@ fn component_types_become_software() {
     let (out, report) = (temporary("software.spv"), temporary("software.json"));
     let (out_arg, report_arg) = (out.to_string_lossy(), report.to_string_lossy());
     let input = kernel("gemm_simple.spv");
-    let local = ["--target", "scalar", "--lanes", "local-index", "--spec-defaults", "-o", &out_arg];
+    let local = ["--lanes", "local-index", "--spec-defaults", "-o", &out_arg];
+    let scalar = ["--target", "scalar"];
     let without = ["--subgroup-size", "32", "--without", "shaderFloat16,storageBuffer16BitAccess"];
     let swiftshader = ["--subgroup-size", "4", "--spec", "3=4", "--profile", "google-swiftshader"];
-    for more in [&without[..], &swiftshader[..]] {
-        let args = [&[input.as_str(), "--report", &report_arg], &local[..], more].concat();
+    let auto = [&swiftshader[..], &["--target", "auto"]].concat();
+    for more in [&without[..], &swiftshader[..], &auto[..]] {
+        let target = if more.contains(&"--target") { &[][..] } else { &scalar[..] };
+        let args = [&[input.as_str(), "--report", &report_arg], &local[..], target, more].concat();
         let output = cooplower(&args);
         assert_eq!(status(&output), 0, "{}", stderr(&output));
         assert!(stderr(&output).contains("f16 is computed with f32"), "{}", stderr(&output));
@@ -291,6 +294,12 @@ fn component_types_become_software() {
         assert!(report["software"][3].as_str().is_some_and(|s| s.starts_with("slower by about ")), "{report}");
         assert_eq!(report["warnings"][0]["id"], "whole-words");
     }
+    // With excess precision nothing is rounded but what is stored: the code is shorter.
+    let size = |more: &[&str]| {
+        assert_eq!(status(&cooplower(&[&[input.as_str()], &local[..], &scalar[..], &without[..], more].concat())), 0);
+        std::fs::metadata(&out).expect("it was written").len()
+    };
+    assert!(size(&["--excess-precision"]) < size(&[]));
     // A module without matrices is lowered as well, and what the device has stays byte for byte.
     let words = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/components/layouts.spvasm");
     let words = words.to_string_lossy();
@@ -302,7 +311,7 @@ fn component_types_become_software() {
     assert_eq!(std::fs::read(&out).expect("there"), std::fs::read(&report_arg[..]).expect("there"));
     // What has no lowering is refused, with the instruction; what no lowering does without is wrong usage.
     let addresses = kernel("bda.spv");
-    let args = [&[addresses.as_str()], &local[..], &without[..]].concat();
+    let args = [&[addresses.as_str()], &local[..], &scalar[..], &without[..]].concat();
     let output = cooplower(&args);
     assert_eq!(status(&output), 3, "{}", stderr(&output));
     assert!(stderr(&output).contains("refused-component-type") && stderr(&output).contains("help:"));

@@ -6,9 +6,10 @@
 use crate::Refusal;
 use crate::pipeline::Cx;
 use crate::storage::numbers;
+use coop_ir::decode::decode;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::remove_globals;
-use coop_ir::{Id, Inst, InstRef, Module, Op};
+use coop_ir::{Id, Inst, InstRef, Kind, Module, Op};
 
 pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     let computed = in_code(m, cx);
@@ -34,21 +35,30 @@ fn in_code(m: &Module, cx: &Cx<'_>) -> Vec<(Id, Inst)> {
     let mut computed: Vec<(Id, Inst)> = all.filter_map(|i| Some((i.result?, i.clone()))).collect();
     loop {
         let ours: FxHashSet<Id> = computed.iter().map(|(id, _)| *id).collect();
-        // Initializers, scopes and semantics are constants.
-        let constant = |i: &&Inst| {
-            let scopes = i.op.is_atomic() || i.op.group_operation().is_some();
-            scopes || matches!(i.op, Op::ControlBarrier | Op::MemoryBarrier) || i.op == Op::Variable
-        };
-        let in_functions = m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(constant);
-        let others = m.globals.iter().map(|r| m.inst(*r)).chain(in_functions);
+        let others = m.globals.iter().map(|r| m.inst(*r));
         let others = others.filter(|i| i.note_target().is_none() && i.result.is_none_or(|id| !ours.contains(&id)));
-        let needed: FxHashSet<Id> = others.flat_map(|i| i.ids().collect::<Vec<_>>()).collect();
+        let mut needed: FxHashSet<Id> = others.flat_map(|i| i.ids().collect::<Vec<_>>()).collect();
+        m.functions.iter().flat_map(|f| f.insts()).for_each(|r| constant_operands(m, m.inst(r), &mut needed));
         let before = computed.len();
         computed.retain(|(id, _)| !needed.contains(id));
         if computed.len() == before {
             return computed;
         }
     }
+}
+
+/// Adds the operands of an instruction in code that have to be constants.
+fn constant_operands(m: &Module, i: &Inst, out: &mut FxHashSet<Id>) {
+    if i.op == Op::Variable || i.op.group_operation().is_some() {
+        out.extend(i.ids());
+        return;
+    }
+    let words: Vec<u32> = i.operands.iter().map(|o| o.word()).collect();
+    decode(m, i.op, i.ty, &words, &mut |piece| {
+        if matches!(piece.kind, Kind::IdScope | Kind::IdMemorySemantics) {
+            out.extend(i.id(piece.start));
+        }
+    });
 }
 
 /// Computes the constants that a function uses at its beginning.

@@ -2,9 +2,9 @@
 
 use crate::Refusal;
 use crate::pipeline::too_many;
-use coop_ir::builder::{FunctionBuilder, Globals};
+use coop_ir::builder::{FunctionBuilder, Globals, add_global};
 use coop_ir::types::Scalar;
-use coop_ir::{Id, InstRef, Module, Op};
+use coop_ir::{Id, Inst, InstRef, Module, Op, string_operands};
 
 /// Rebuilds every function: `rewrite` gets each instruction of a block, and emits what takes its place or keeps it.
 pub(crate) fn rebuild(
@@ -107,4 +107,16 @@ pub(crate) fn function(
     let values: Vec<Id> = (0..params.len()).map(|n| inner.param(n)).collect();
     let result = body(&mut inner, &values);
     inner.finish(Some(result))
+}
+
+/// Returns the import of the instructions of GLSL.
+pub(crate) fn glsl(m: &mut Module) -> Id {
+    const NAME: &str = "GLSL.std.450";
+    let known = m.globals_with(Op::ExtInstImport).map(|r| m.inst(r));
+    let known = known.filter(|i| i.string(0).is_some_and(|(name, _)| name == NAME)).find_map(|i| i.result);
+    known.unwrap_or_else(|| {
+        let id = m.fresh_id();
+        add_global(m, Inst::new(Op::ExtInstImport, None, Some(id), string_operands(NAME)));
+        id
+    })
 }

@@ -1,11 +1,13 @@
-//! Conversions between f32 and narrower floating-point formats in integer code, component by component: exact, with subnormal
-//! numbers, infinities and NaN.
+//! Conversions between f32 and narrower floating-point formats, component by component: exact, with subnormal numbers, infinities
+//! and NaN.
 //!
-//! A value of a narrow format is held by the f32 that is equal to it. None of the intermediate numbers here is a subnormal f32, so
-//! that devices which flush those give the same results.
+//! A value of a narrow format is held by the f32 that is equal to it. Normal numbers are rounded in integer code, those below by a
+//! sum of f32, which has to round to nearest even. Subnormal numbers of f32 become zero, so that devices which flush those
+//! give the same results.
 
 use crate::emit::Lanes;
-use coop_ir::builder::FunctionBuilder;
+use coop_ir::builder::{FunctionBuilder, decorate};
+use coop_ir::spv::Decoration;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Op};
 
@@ -14,6 +16,13 @@ pub(crate) const INFINITY: u32 = 0x7f80_0000;
 /// The bit that makes a NaN quiet.
 const QUIET: u32 = 0x0040_0000;
 const NAN: u32 = 0x7fc0_0000;
+
+/// Emits arithmetic that is not contracted.
+pub(crate) fn exactly(b: &mut FunctionBuilder<'_>, op: Op, ty: Id, x: Id, y: Id) -> Id {
+    let id = b.ids(op, ty, &[x, y]);
+    decorate(b.module, id, Decoration::NoContraction, &[]);
+    id
+}
 
 /// A floating-point format with subnormal numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -97,60 +106,39 @@ impl Format {
         let bits = b.ids(Op::Bitcast, l.uint, &[value]);
         let magnitude = l.with(b, Op::BitwiseAnd, bits, MAGNITUDE);
         let sign = l.op(b, Op::BitwiseXor, bits, magnitude);
-        // Between half of the least number and it there is nothing to round to but the latter.
-        let (zero, least) = (l.constant(b, 0), l.constant(b, self.least()));
-        let small = l.compare(b, Op::ULessThan, magnitude, self.least());
-        let at_least = l.select(b, small, least, magnitude);
-        let vanishes = l.compare(b, Op::ULessThanEqual, magnitude, self.least() - (1 << 23));
-        let a = l.select(b, vanishes, zero, at_least);
-        let dropped = self.dropped_of(b, &l, a);
         // Just under half of the last place, and the last bit that stays: to nearest even. A carry reaches the exponent.
-        let (one, below) = (l.constant(b, 1), l.with(b, Op::ISub, dropped, 1));
-        let half = l.op(b, Op::ShiftLeftLogical, one, below);
-        let half = l.with(b, Op::ISub, half, 1);
-        let kept = l.op(b, Op::ShiftRightLogical, a, dropped);
+        let last = 1 << self.dropped();
+        let kept = l.with(b, Op::ShiftRightLogical, magnitude, self.dropped());
         let odd = l.with(b, Op::BitwiseAnd, kept, 1);
-        let odd = self.least_is_odd(b, &l, odd, dropped);
-        let sum = l.op(b, Op::IAdd, a, half);
+        let sum = l.with(b, Op::IAdd, magnitude, last / 2 - 1);
         let sum = l.op(b, Op::IAdd, sum, odd);
-        let sum = l.op(b, Op::ShiftRightLogical, sum, dropped);
-        let rounded = l.op(b, Op::ShiftLeftLogical, sum, dropped);
+        let normal = l.with(b, Op::BitwiseAnd, sum, !(last - 1));
         let over = match (saturates, self.infinite) {
             (true, _) => self.largest,
             (false, true) => INFINITY,
             (false, false) => NAN,
         };
         let over = l.constant(b, over);
-        let too_large = l.compare(b, Op::UGreaterThan, rounded, self.largest);
-        let rounded = l.select(b, too_large, over, rounded);
+        let too_large = l.compare(b, Op::UGreaterThan, normal, self.largest);
+        let normal = l.select(b, too_large, over, normal);
         let is_nan = l.compare(b, Op::UGreaterThan, magnitude, INFINITY);
         let nan = l.with(b, Op::BitwiseOr, magnitude, QUIET);
-        let rounded = l.select(b, is_nan, nan, rounded);
+        let normal = l.select(b, is_nan, nan, normal);
+        let small = self.round_small(b, &l, magnitude);
+        let is_small = l.compare(b, Op::ULessThan, magnitude, self.least_exponent() << 23);
+        let rounded = l.select(b, is_small, small, normal);
         let bits = l.op(b, Op::BitwiseOr, rounded, sign);
         b.ids(Op::Bitcast, l.float, &[bits])
     }
 
-    /// Emits the parity of what stays. Of numbers less than twice the least one only the leading bit stays, which is not there: the
-    /// exponent's last bit has its place. It is 1 in f16 and E5M2, and 0 in E4M3.
-    fn least_is_odd(self, b: &mut FunctionBuilder<'_>, l: &Lanes, odd: Id, dropped: Id) -> Id {
-        if self.least() >> 23 & 1 == 1 {
-            return odd;
-        }
-        let (one, all) = (l.constant(b, 1), l.compare(b, Op::IEqual, dropped, 23));
-        l.select(b, all, one, odd)
-    }
-
-    /// Emits how many bits of a number are dropped: one more for each power of two below the least normal number, at most all.
-    fn dropped_of(self, b: &mut FunctionBuilder<'_>, l: &Lanes, a: Id) -> Id {
-        let exponent = l.with(b, Op::ShiftRightLogical, a, 23);
-        let is_normal = l.compare(b, Op::UGreaterThan, exponent, self.least_exponent());
-        let normal = l.constant(b, self.least_exponent());
-        let exponent = l.select(b, is_normal, normal, exponent);
-        let all = l.constant(b, self.least_exponent() + self.dropped());
-        let dropped = l.op(b, Op::ISub, all, exponent);
-        let too_many = l.compare(b, Op::UGreaterThan, dropped, 23);
-        let most = l.constant(b, 23);
-        l.select(b, too_many, most, dropped)
+    /// Emits the rounding of a number below the least normal one: a sum with a number whose last place is that of the format's least
+    /// number rounds to it.
+    fn round_small(self, b: &mut FunctionBuilder<'_>, l: &Lanes, magnitude: Id) -> Id {
+        let value = b.ids(Op::Bitcast, l.float, &[magnitude]);
+        let large = l.float(b, f32::from_bits(self.least() + (23 << 23)));
+        let sum = exactly(b, Op::FAdd, l.float, value, large);
+        let small = exactly(b, Op::FSub, l.float, sum, large);
+        b.ids(Op::Bitcast, l.uint, &[small])
     }
 
     /// Emits the code of a number that is held by f32, in the lowest bits of a word.

@@ -15,12 +15,13 @@ pub struct Lacks {
 
 impl Lacks {
     /// The features that the passes of this crate do without.
-    pub const FEATURES: [Feature; 14] = [
+    pub const FEATURES: [Feature; 15] = [
         Feature::ShaderFloat16,
         Feature::ShaderFloat8,
         Feature::ShaderInt16,
         Feature::ShaderInt8,
         Feature::ShaderInt64,
+        Feature::ShaderIntegerDotProduct,
         Feature::StorageBuffer16BitAccess,
         Feature::UniformAndStorageBuffer16BitAccess,
         Feature::StoragePushConstant16,

@@ -16,6 +16,7 @@
 
 mod cast;
 mod constants;
+mod dot;
 mod emit;
 mod float;
 mod float8;
@@ -25,6 +26,7 @@ mod lacks;
 mod long;
 mod memory_model;
 mod narrow;
+mod nulls;
 mod pipeline;
 mod refusals;
 mod report;

@@ -2,9 +2,10 @@
 
 use crate::report::instructions;
 use crate::{
-    Error, Lacks, Lowered, Refusal, Report, constants, float8, half, integer, long, memory_model, storage, version,
+    Error, Lacks, Lowered, Refusal, Report, constants, dot, float8, half, integer, long, memory_model, nulls, storage,
+    version,
 };
-use coop_device::{Requirement, capability_requirement};
+use coop_device::{Feature, Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
 use coop_ir::rewrite::{
@@ -18,6 +19,8 @@ use std::time::Instant;
 /// The context of a pass.
 pub(crate) struct Cx<'a> {
     pub(crate) lacks: Lacks,
+    /// True if f16 that f32 stands for is rounded by conversions and stores only.
+    pub(crate) excess_precision: bool,
     pub(crate) report: &'a mut Report,
 }
 
@@ -44,6 +47,7 @@ pub static PASSES: &[Pass] = &[
         summary: "replace the Vulkan memory model by that of GLSL 4.50",
         run: memory_model::run,
     },
+    Pass { name: "dot-products", summary: "replace dot products of integers by products and sums", run: dot::run },
     Pass {
         name: "float8",
         summary: "replace 8-bit floats by integers, and convert them in integer code",
@@ -57,6 +61,7 @@ pub static PASSES: &[Pass] = &[
         summary: "compute with 32-bit integers instead of 8- and 16-bit ones, and wrap",
         run: integer::run,
     },
+    Pass { name: "null-arrays", summary: "spell out null arrays, at which spirv-opt ends", run: nulls::run },
     Pass { name: "lacking", summary: "remove the capabilities that nothing needs any more", run: capabilities },
     Pass { name: "version", summary: "declare the version of SPIR-V that the device takes", run: version::run },
 ];
@@ -66,6 +71,10 @@ pub static PASSES: &[Pass] = &[
 pub struct Options {
     /// The features that the device lacks.
     pub lacks: Lacks,
+    /// True if results of arithmetic with f16 keep the precision of f32, where that stands for it, until they are converted from
+    /// another type or stored in memory that the application sees: about as fast as arithmetic with f32, and not the bits that
+    /// the module asks for.
+    pub excess_precision: bool,
     /// The most instructions that are made: more are refused.
     pub most_instructions: usize,
     /// When to give up. What comes out before that does not depend on it.
@@ -78,7 +87,7 @@ impl Options {
 
     /// For a device that lacks some features, with nothing else said.
     pub fn new(lacks: Lacks) -> Options {
-        Options { lacks, most_instructions: Options::MOST_INSTRUCTIONS, deadline: None }
+        Options { lacks, excess_precision: false, most_instructions: Options::MOST_INSTRUCTIONS, deadline: None }
     }
 }
 
@@ -101,7 +110,7 @@ pub fn run<'p>(
     report.changed = true;
     let mut lowered = module.clone();
     lowered.set_most(module.arena_len().saturating_add(options.most_instructions));
-    let mut cx = Cx { lacks: options.lacks, report: &mut report };
+    let mut cx = Cx { lacks: options.lacks, excess_precision: options.excess_precision, report: &mut report };
     for pass in passes {
         let done = (pass.run)(&mut lowered, &mut cx).and_then(|()| within_limits(&lowered, options));
         done.map_err(|refusal| placed(refusal, module, &lowered))?;
@@ -170,7 +179,10 @@ pub(crate) fn too_many(m: &Module) -> Result<(), Refusal> {
 /// Returns true if the device lacks a feature that a capability of the module needs, or its version of SPIR-V.
 fn needs_any(m: &Module, lacks: Lacks) -> bool {
     let older = lacks.older_than(m).is_some();
-    older || m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
+    let dots = lacks.has(Feature::ShaderIntegerDotProduct) && m.enables(Capability::DotProduct);
+    older
+        || dots
+        || m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
 }
 
 /// Returns true if the device lacks the features that enable a capability.

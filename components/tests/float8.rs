@@ -2,12 +2,11 @@
 
 mod common;
 
-use common::{case, everything, interpret, lacks, lowered, parse};
+use common::{case, everything, interpret, lacks, lowered, parse, run_on};
 use coop_device::Feature;
-use coop_exec::testing::run_clean;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Outcome, vulkan_test};
-use coop_ir::{Module, binary};
+use coop_ir::Module;
 
 /// A module that computes `body` of the word `%x` for each of 65,536 words, with the result `%w`; `%narrow` is the type.
 fn module(encoding: &str, decorations: &str, body: &str) -> Module {
@@ -136,8 +135,8 @@ fn on_device(device: &VulkanExecutor<'_>) {
         let lowered = lowered(&what, &module, everything());
         for low in [1, 0x7fff] {
             let case = words(low, 1 << 16);
-            let found = run_clean(device, &binary::write_words(&lowered.module), &case);
-            alike(&what, &found.unwrap_or_else(|e| panic!("{what}: {e}")), &interpret(&what, &module, &case, 8));
+            let found = run_on(device, &what, &lowered.module, &case);
+            alike(&what, &found, &interpret(&what, &module, &case, 8));
         }
     }
 }

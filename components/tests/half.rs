@@ -2,13 +2,11 @@
 
 mod common;
 
-use common::{case, lacks, lowered, parse};
+use common::{case_with_files, contents, lacks, lowered, parse, run_on};
 use coop_device::Feature;
-use coop_exec::interp::Interpreted;
-use coop_exec::testing::run_clean;
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, Executor, Outcome, RunOptions, vulkan_test};
-use coop_ir::{Module, binary};
+use coop_exec::{Case, Outcome, vulkan_test};
+use coop_ir::Module;
 use half::f16;
 
 /// A module that computes `body` for each element: `%a`, `%b` and `%c` are the elements of three buffers of f16, `%x` of one of
@@ -100,30 +98,23 @@ struct Inputs {
 
 impl Inputs {
     fn case(&self) -> Case {
-        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
         let count = self.words.len();
         let mut text = format!("workgroups = [{}, 1, 1]\n", count / 64);
-        let file = |name: &str, bytes: Vec<u8>| {
-            let name = format!("{}-{}-{name}", self.name, std::process::id());
-            std::fs::write(folder.join(&name), bytes).expect("a file is written");
-            name
+        let mut buffer = |name: &str, binding: usize, ty: &str, path: &str| {
+            text += &format!(
+                "[[buffer]]\nname = \"{name}\"\nbinding = {binding}\ntype = \"{ty}\"\ncount = {count}\nfill = {{ file = \"{path}\" }}\n"
+            );
         };
         for (n, halves) in self.halves.iter().enumerate() {
-            let path = file(&format!("{n}"), halves.iter().flat_map(|h| h.to_le_bytes()).collect());
-            text += &format!(
-                "[[buffer]]\nname = \"{n}\"\nbinding = {n}\ntype = \"f16\"\ncount = {count}\nfill = {{ file = \"{path}\" }}\n"
-            );
+            let bytes = halves.iter().flat_map(|h| h.to_le_bytes());
+            buffer(&n.to_string(), n, "f16", &contents(&format!("{}-{n}", self.name), bytes));
         }
-        let path = file("x", self.words.iter().flat_map(|w| w.to_le_bytes()).collect());
-        text += &format!(
-            "[[buffer]]\nname = \"x\"\nbinding = 3\ntype = \"u32\"\ncount = {count}\nfill = {{ file = \"{path}\" }}\n"
-        );
+        let bytes = self.words.iter().flat_map(|w| w.to_le_bytes());
+        buffer("x", 3, "u32", &contents(&format!("{}-x", self.name), bytes));
         for (name, binding, ty) in [("r", 4, "f16"), ("w", 5, "u32")] {
             text += &format!("[[buffer]]\nname = \"{name}\"\nbinding = {binding}\ntype = \"{ty}\"\ncount = {count}\n");
         }
-        let mut case = case(&text);
-        case.folder = folder.to_owned();
-        case
+        case_with_files(&text)
     }
 
     /// Every number of f16, with two others; words around every f16.
@@ -136,13 +127,14 @@ impl Inputs {
         let all = 0..1u32 << 16;
         let b = all.clone().map(|n| mixed(n, seed)).collect();
         let c = all.clone().map(|n| mixed(n, seed ^ 0x5bd1_e995)).collect();
-        // Below, at and above the numbers of f16 and the middles between them, by turns.
-        let near = |n: u32| match seed % 6 {
+        // Below, at and above the numbers of f16 and the middles between them, by turns; middles of subnormal numbers have few bits.
+        let near = |n: u32| match seed % 7 {
             0 => n << 16 | 0x1000,
             1 => n << 16 | 0x0fff,
             2 => n << 16 | 0x1001,
             3 => n << 16 | 0x3000,
             4 => n << 16 | 0x2fff | (n & 1) << 15,
+            5 => n << 16,
             _ => n << 16 | u32::from(mixed(n, seed)),
         };
         Inputs { name, halves: [all.clone().map(|n| n as u16).collect(), b, c], words: all.map(near).collect() }
@@ -239,18 +231,17 @@ fn without_half(text: &str) -> Module {
 }
 
 fn interpret(module: &Module, case: &Case) -> Outcome {
-    let outcome = Interpreted::default().run(&binary::write_words(module), case, &RunOptions::default());
-    let outcome = outcome.unwrap_or_else(|e| panic!("{e}"));
-    assert!(outcome.faults.is_empty(), "{}", outcome.faults.join("\n"));
-    outcome
+    common::interpret("f16 by f32", module, case, 32)
 }
 
 #[test]
 fn every_half_in_the_interpreter() {
-    let inputs = Inputs::all("interp", 5);
-    let case = inputs.case();
-    for operation in ROUNDED {
-        check("interpreter", &inputs, &interpret(&without_half(operation.text), &case), &operation);
+    for seed in [5, 6] {
+        let inputs = Inputs::all("interp", seed);
+        let case = inputs.case();
+        for operation in ROUNDED {
+            check("interpreter", &inputs, &interpret(&without_half(operation.text), &case), &operation);
+        }
     }
 }
 
@@ -259,8 +250,7 @@ fn on_device(device: &VulkanExecutor<'_>) {
         let inputs = Inputs::all("lavapipe", seed);
         let case = inputs.case();
         for operation in ROUNDED {
-            let words = binary::write_words(&without_half(operation.text));
-            let outcome = run_clean(device, &words, &case).unwrap_or_else(|e| panic!("{e}"));
+            let outcome = run_on(device, operation.text, &without_half(operation.text), &case);
             check("lavapipe", &inputs, &outcome, &operation);
         }
     }
@@ -270,6 +260,56 @@ vulkan_test!(
     Lavapipe,
     fn every_half_on_lavapipe(device) {
         on_device(device);
+    }
+);
+
+/// Operations that are computed with f32 and rounded once, where results keep that precision.
+const EXCESS: [Operation; 4] = [
+    Operation {
+        text: "%m = OpFMul %half %a %b\n%r = OpFAdd %half %m %c",
+        exact: |a, b, c, _| f64::from((v(a) * v(b)) as f32 + v(c) as f32),
+    },
+    Operation {
+        text: "%s = OpFAdd %half %a %b\n%r = OpFMul %half %s %c",
+        exact: |a, b, c, _| f64::from((v(a) + v(b)) as f32 * v(c) as f32),
+    },
+    Operation { text: "%r = OpFNegate %half %a", exact: |a, _, _, _| -v(a) },
+    // A conversion rounds.
+    Operation {
+        text: "%f = OpBitcast %float %x\n%h = OpFConvert %half %f\n%r = OpFAdd %half %h %h",
+        exact: |_, _, _, x| 2.0 * v(nearest(f64::from(f32::from_bits(x)))),
+    },
+];
+
+fn with_excess(text: &str) -> Module {
+    let module = module(&format!("{text}\n%w = OpBitwiseAnd %uint %x %x"));
+    let mut options = coop_components::Options::new(lacks(&LACKS));
+    options.excess_precision = true;
+    coop_components::lower(&module, &options).unwrap_or_else(|e| panic!("{text}: {e}")).module
+}
+
+#[test]
+fn excess_precision_is_that_of_f32_until_it_is_stored() {
+    let inputs = Inputs::all("excess", 6);
+    let case = inputs.case();
+    for operation in EXCESS {
+        check("interpreter", &inputs, &interpret(&with_excess(operation.text), &case), &operation);
+    }
+    // Without it each operation is rounded, which is another result here and there.
+    let text = EXCESS[0].text;
+    let [excess, rounded] = [with_excess(text), without_half(text)].map(|m| halves(&interpret(&m, &case)));
+    assert!(excess.iter().zip(&rounded).any(|(a, b)| !same_half(*a, *b)));
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn excess_precision_on_lavapipe(device) {
+        let inputs = Inputs::all("excess-lavapipe", 6);
+        let case = inputs.case();
+        for operation in EXCESS {
+            let outcome = run_on(device, operation.text, &with_excess(operation.text), &case);
+            check("lavapipe", &inputs, &outcome, &operation);
+        }
     }
 );
 

@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{everything, interpret, lacks, same, scalar, try_lowered, valid_for};
+use common::{everything, interpret, lacks, run_on, same, scalar, try_lowered, valid_for};
 use coop_components::Lacks;
 use coop_device::{Feature, Profile};
-use coop_exec::testing::{kernels, run_clean};
+use coop_exec::testing::kernels;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Vulkan, vulkan_test};
 use coop_ir::binary;
@@ -46,8 +46,7 @@ fn on_device(device: &VulkanExecutor<'_>, lacks: Lacks, mine: impl Fn(usize) -> 
         let module = binary::read_words(&kernel.words()).expect("a module");
         let plain = scalar(&module, &case, 8).unwrap_or_else(|e| panic!("{what}: {e}"));
         let Ok(lowered) = try_lowered(&what, &plain, lacks) else { continue };
-        let outcome = run_clean(device, &binary::write_words(&lowered.module), &case);
-        let outcome = outcome.unwrap_or_else(|e| panic!("{what}: {e}"));
+        let outcome = run_on(device, &what, &lowered.module, &case);
         let wrong: Vec<String> = outcome.check(&case).expect("a case").iter().map(ToString::to_string).collect();
         assert!(wrong.is_empty(), "{what}: {}", wrong.join("\n"));
     }

@@ -2,13 +2,12 @@
 
 mod common;
 
-use common::{interpret, lacks, lowered, parse};
+use common::{case_with_files, contents, interpret, lacks, lowered, parse, run_on};
 use coop_components::{Error, Options, lower};
 use coop_device::Feature;
-use coop_exec::testing::run_clean;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Outcome, vulkan_test};
-use coop_ir::{Module, binary};
+use coop_ir::Module;
 
 /// An operation: code that computes `%r` (u64) of `%a`, `%b` (u64), `%sa`, `%sb` (s64), `%n` (the low 6 bits of `%b`) and
 /// `%f`, `%g` (f32); and the exact result. `None` where SPIR-V leaves it open.
@@ -179,7 +178,11 @@ fn numbers() -> Vec<(u64, u64)> {
 }
 
 fn module(code: &str) -> Module {
-    parse(&format!(
+    parse(&source(code))
+}
+
+fn source(code: &str) -> String {
+    format!(
         r#"
                OpCapability Shader
                OpCapability Int64
@@ -266,20 +269,15 @@ fn module(code: &str) -> Module {
                OpReturn
                OpFunctionEnd
         "#
-    ))
+    )
 }
 
 fn case() -> Case {
-    let (numbers, folder) = (numbers(), std::path::Path::new(env!("CARGO_TARGET_TMPDIR")));
-    let file = |name: &str, bytes: Vec<u8>| {
-        let name = format!("long-{}-{name}", std::process::id());
-        std::fs::write(folder.join(&name), bytes).expect("a file is written");
-        name
-    };
+    let numbers = numbers();
     let count = numbers.len();
-    let a = file("a", numbers.iter().flat_map(|n| n.0.to_le_bytes()).collect());
-    let b = file("b", numbers.iter().flat_map(|n| n.1.to_le_bytes()).collect());
-    let f = file("f", numbers.iter().flat_map(|n| float(n.0).to_le_bytes()).collect());
+    let a = contents("long-a", numbers.iter().flat_map(|n| n.0.to_le_bytes()));
+    let b = contents("long-b", numbers.iter().flat_map(|n| n.1.to_le_bytes()));
+    let f = contents("long-f", numbers.iter().flat_map(|n| float(n.0).to_le_bytes()));
     let mut text = format!("workgroups = [{}, 1, 1]\n", count / 64);
     for (binding, (path, ty, count)) in
         [(a, "u32", 2 * count), (b, "u32", 2 * count), (f, "u32", count)].into_iter().enumerate()
@@ -289,9 +287,7 @@ fn case() -> Case {
         );
     }
     text += &format!("[[buffer]]\nname = \"r\"\nbinding = 3\ntype = \"u32\"\ncount = {}\n", 2 * count);
-    let mut case = common::case(&text);
-    case.folder = folder.to_owned();
-    case
+    case_with_files(&text)
 }
 
 fn check(row: &Row, outcome: &Outcome) {
@@ -310,10 +306,6 @@ fn without(row: &Row) -> Module {
     lowered(row.name, &module(row.code), lacks(&[Feature::ShaderInt64])).module
 }
 
-fn words(module: &Module) -> Vec<u32> {
-    binary::write_words(module)
-}
-
 /// Division by zero and of the least number by -1 is undefined, which the interpreter says: those rows run on devices only.
 #[test]
 fn pairs_are_exact_in_the_interpreter() {
@@ -330,8 +322,7 @@ fn pairs_are_exact_in_the_interpreter() {
 fn on_device(device: &VulkanExecutor<'_>) {
     let case = case();
     for row in ROWS {
-        let outcome = run_clean(device, &words(&without(row)), &case);
-        check(row, &outcome.unwrap_or_else(|e| panic!("{}: {e}", row.name)));
+        check(row, &run_on(device, row.name, &without(row), &case));
     }
 }
 
@@ -348,6 +339,91 @@ vulkan_test!(
         on_device(device);
     }
 );
+
+/// Conversions to and from floats of 16 and 64 bits, exact or rounded once.
+const FLOATS: [Row; 6] = [
+    row("u64 to f64", "%d = OpConvertUToF %double %a\n%r = OpBitcast %ulong %d", |a, _| Some((a as f64).to_bits())),
+    row("s64 to f64", "%d = OpConvertSToF %double %sa\n%r = OpBitcast %ulong %d", |a, _| {
+        Some((a as i64 as f64).to_bits())
+    }),
+    row("f64 to u64", "%d = OpConvertUToF %double %a\n%r = OpConvertFToU %ulong %d", |a, _| {
+        Some(a as f64).filter(|f| *f < 2f64.powi(64)).map(|f| f as u64)
+    }),
+    row(
+        "f64 to s64",
+        "%d = OpConvertSToF %double %sa\n%s = OpConvertFToS %long %d\n%r = OpBitcast %ulong %s",
+        |a, _| Some(a as i64 as f64).filter(|f| *f < 2f64.powi(63)).map(|f| f as i64 as u64),
+    ),
+    // The bits of the half twice in a word: lavapipe leaves conversions there and back out.
+    row(
+        "u64 to f16",
+        "%h = OpConvertUToF %half %a\n%v = OpCompositeConstruct %half2 %h %h\n%w = OpBitcast %uint %v\n%r = OpUConvert %ulong %w",
+        |a, _| Some(u64::from(half::f16::from_f64(a as f64).to_bits()) * 0x1_0001),
+    ),
+    row(
+        "f16 to s64",
+        "%w = OpUConvert %uint %a\n%v = OpBitcast %half2 %w\n%h = OpCompositeExtract %half %v 0\n%s = OpConvertFToS %long %h\n\
+         %r = OpBitcast %ulong %s",
+        |a, _| {
+            let half = half::f16::from_bits(a as u16);
+            half.is_finite().then(|| half.to_f64() as i64 as u64)
+        },
+    ),
+];
+
+/// A module with other floats and moves between invocations.
+fn with_more(code: &str) -> Module {
+    let capabilities = "OpCapability Int64\nOpCapability Float16\nOpCapability Float64\nOpCapability GroupNonUniform\n\
+                        OpCapability GroupNonUniformShuffle\nOpCapability GroupNonUniformBallot\n";
+    let types = "%half = OpTypeFloat 16\n%half2 = OpTypeVector %half 2\n%double = OpTypeFloat 64\n%scope = OpConstant %uint 3\n%lane = OpConstant %uint 5\n\
+                 %float = OpTypeFloat 32\n";
+    let source = source(code).replacen("OpCapability Int64\n", capabilities, 1);
+    parse(&source.replacen("%float = OpTypeFloat 32\n", types, 1))
+}
+
+fn check_floats(run: impl Fn(&Row, &Module, &Case) -> Outcome) {
+    let case = case();
+    for row in &FLOATS {
+        let lowered = lowered(row.name, &with_more(row.code), lacks(&[Feature::ShaderInt64])).module;
+        check(row, &run(row, &lowered, &case));
+    }
+}
+
+/// Conversions of numbers that the result's type has not are undefined: those rows run on a device only.
+#[test]
+fn conversions_with_other_floats_in_the_interpreter() {
+    let defined = |row: &Row| numbers().into_iter().all(|(a, b)| (row.exact)(a, b).is_some());
+    let case = case();
+    let rows: Vec<&Row> = FLOATS.iter().filter(|row| defined(row)).collect();
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        let lowered = lowered(row.name, &with_more(row.code), lacks(&[Feature::ShaderInt64])).module;
+        check(row, &interpret(row.name, &lowered, &case, 8));
+    }
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn conversions_with_other_floats_on_lavapipe(device) {
+        check_floats(|row, module, case| run_on(device, row.name, module, case));
+    }
+);
+
+/// Pairs move between the invocations of a subgroup as numbers of 64 bits do.
+#[test]
+fn moves_between_invocations() {
+    let case = case();
+    for code in [
+        "%r = OpGroupNonUniformBroadcastFirst %ulong %scope %a",
+        "%r = OpGroupNonUniformBroadcast %ulong %scope %a %lane",
+        "%w = OpBitwiseAnd %uint %k %lane\n%r = OpGroupNonUniformShuffle %ulong %scope %a %w",
+        "%r = OpGroupNonUniformShuffleXor %ulong %scope %a %lane",
+    ] {
+        let original = with_more(code);
+        let lowered = lowered(code, &original, lacks(&[Feature::ShaderInt64])).module;
+        common::same(code, &interpret(code, &lowered, &case, 8), &interpret(code, &original, &case, 8));
+    }
+}
 
 /// Other uses are refused with the instruction's name.
 #[test]

@@ -3,11 +3,10 @@
 
 mod common;
 
-use common::{case, everything, interpret, lowered, parse, same};
-use coop_exec::testing::run_clean;
+use common::{case, everything, interpret, lowered, parse, run_on, same};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
-use coop_ir::{Module, Op, binary};
+use coop_ir::{Module, Op};
 use std::fmt::Write;
 
 const INVOCATIONS: u32 = 32 * 64;
@@ -109,9 +108,7 @@ fn on(run: impl Fn(&str, &Module, &Case) -> coop_exec::Outcome) {
 }
 
 fn on_device(device: &VulkanExecutor<'_>) {
-    on(|what, module, case| {
-        run_clean(device, &binary::write_words(module), case).unwrap_or_else(|e| panic!("{what}: {e}"))
-    });
+    on(|what, module, case| run_on(device, what, module, case));
 }
 
 #[test]

@@ -111,6 +111,18 @@ fn computed_constants_become_code() {
     common::valid("computed constants", &lowered.module);
     let length = "%length = OpSpecConstantOp %uint UConvert %short\n%array = OpTypeArray %uint %length\n\
                   %own = OpTypePointer Private %array\n%kept = OpVariable %own Private";
+    // So is one that is the scope of a load: later code can't be one.
+    let scope = "%scope = OpSpecConstantOp %uint UConvert %short";
+    let text = text::print(
+        &module(scope, "%v = OpLoad %half %pointer MakePointerVisible|NonPrivatePointer %scope\nOpStore %other %v"),
+        &text::PrintOptions::default(),
+    );
+    let text = text.text.replace("OpMemoryModel Logical GLSL450", "OpMemoryModel Logical Vulkan");
+    let vulkan = "OpCapability VulkanMemoryModel\nOpCapability Shader\n";
+    let scoped = parse(&text.replacen("OpCapability Shader\n", vulkan, 1));
+    let narrow = lacks(&[Feature::ShaderInt16]);
+    let Err(Error::Refused(refused)) = lower(&scoped, &Options::new(narrow)) else { panic!("a scope is computed") };
+    assert!(refused.reason.contains("computed from narrow ones"), "{refused}");
     let refused = refusal("a length", &module(length, "%v = OpCopyObject %own %kept"));
     assert!(refused.reason.contains("computed from narrow ones"), "{refused}");
 }

@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{everything, interpret, lacks, lowered, parse, same};
+use common::{everything, interpret, lacks, lowered, parse, run_on, same};
 use coop_components::Lacks;
-use coop_exec::testing::{case, repository, run_clean};
+use coop_exec::testing::{case, repository};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
-use coop_ir::{Module, Op, binary};
+use coop_ir::{Module, Op};
 
 fn module(name: &str) -> Module {
     let path = repository().join(format!("testdata/components/{name}.spvasm"));
@@ -46,8 +46,7 @@ fn on_device(device: &VulkanExecutor<'_>) {
         for lacks in combinations() {
             let what = format!("{name} without {:?}", lacks.features().collect::<Vec<_>>());
             let lowered = lowered(&what, &module, lacks);
-            let found = run_clean(device, &binary::write_words(&lowered.module), &case);
-            same(&what, &found.unwrap_or_else(|e| panic!("{what}: {e}")), &wanted);
+            same(&what, &run_on(device, &what, &lowered.module, &case), &wanted);
         }
     }
 }

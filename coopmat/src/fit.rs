@@ -1,6 +1,5 @@
 //! Checks that a device runs the output of a lowering, and lowers the component types that it lacks.
 
-use coop_components::Lacks;
 use coop_device::Profile;
 use coop_ir::{InstRef, Module, binary};
 use coop_passes::{Cause, Error, Lowered, Options, Refusal, Target, Warning};
@@ -81,17 +80,14 @@ pub fn or_scalar(
 /// is an error if it is `required`, else a note in the report.
 pub fn components(
     original: &Module,
-    options: &Options<'_>,
+    options: &coop_components::Options,
     lowered: &mut Lowered,
-    lacks: Lacks,
     required: bool,
 ) -> Result<bool, Error> {
     if !lowered.report.skipped_passes.is_empty() || lowered.module.is_kernel() {
         return Ok(false);
     }
-    let limits =
-        coop_components::Options { lacks, most_instructions: options.most_instructions, deadline: options.deadline };
-    let done = match coop_components::lower(&lowered.module, &limits) {
+    let done = match coop_components::lower(&lowered.module, options) {
         Ok(done) if done.report.changed => done,
         Ok(_) => return Ok(false),
         Err(coop_components::Error::Refused(refusal)) if required => {

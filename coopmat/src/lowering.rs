@@ -105,8 +105,13 @@ impl Query<'_> {
     /// Lowers the component types that the device lacks as well. What refuses that is noted: the device does not run the output
     /// then, and the answer says what it lacks.
     fn with_components(&self, mut fit: Fit) -> Result<Fit, coop_passes::Error> {
-        let lacks = Lacks::of(self.device.profile());
-        if fit::components(self.module, &self.base, &mut fit.lowered, lacks, false)? {
+        let options = coop_components::Options {
+            lacks: Lacks::of(self.device.profile()),
+            excess_precision: self.options.excess_precision,
+            most_instructions: self.base.most_instructions,
+            deadline: self.base.deadline,
+        };
+        if fit::components(self.module, &options, &mut fit.lowered, false)? {
             let size = fit.lowered.report.required_subgroup_size;
             fit.lacking = fit::lacking(&fit.lowered.module, &self.base, self.device.shared(), size);
         }

@@ -56,6 +56,9 @@ pub struct PipelineOptions {
     /// Engines pass multiples of an element's size (ggml: rows of odd lengths, batches behind the first), so without this the
     /// lowered words test where it matters, and take a slower way for the others.
     pub assume_aligned: bool,
+    /// True if arithmetic with f16, on a device that has none, keeps the precision of f32 until its results are stored: faster, and not
+    /// the bits that the module asks for.
+    pub excess_precision: bool,
     /// True if the module works with subgroups of any size that the device has. Engines write the size of a subgroup into
     /// constants, and the lengths of shared arrays depend on these: without this, a module that shows such a size is lowered for
     /// it, and it is emulated where the device has none of it.

@@ -398,6 +398,7 @@ fn keys_are_of_what_goes_in() {
     change(&|o| o.lanes = Lanes::LocalIndex);
     change(&|o| o.undefined_as_zero = true);
     change(&|o| o.assume_aligned = true);
+    change(&|o| o.excess_precision = true);
     change(&|o| o.assume_any_subgroup_size = true);
     let all = others.len();
     others.push(key);

@@ -60,11 +60,14 @@ fn lowered(words: &[u32], case: &Case, size: u32) -> Result<Lowered, String> {
 
 /// Runs every Nth kernel, which are made for subgroups of 8, that the device emulates.
 fn kernels_run(every: usize, execute: &dyn Fn(&Lowered, &Case) -> Executed) {
-    let (mut ran, mut refused) = (0, BTreeMap::new());
+    let (mut ran, mut slower, mut refused) = (0, 0, BTreeMap::new());
     for kernel in kernels().into_iter().step_by(every) {
         let (what, case) = (kernel.to_string(), kernel.case());
         match lowered(&kernel.words(), &case, 8) {
             Ok(lowered) => {
+                let said = lowered.approximations.iter().any(|a| a.starts_with("slower by about "));
+                assert!(said || lowered.approximations.is_empty(), "{what}: {:?}", lowered.approximations);
+                slower += u32::from(said);
                 let wrong = wrong(&what, execute(&lowered, &case), &case);
                 assert!(wrong.is_empty(), "{}", wrong.join("\n"));
                 ran += 1;
@@ -77,6 +80,7 @@ fn kernels_run(every: usize, execute: &dyn Fn(&Lowered, &Case) -> Executed) {
         assert_eq!((ran, found.as_slice()), (33, &REFUSED[..]));
     }
     assert_eq!(ran, 33_usize.div_ceil(every));
+    assert!(slower > 0);
 }
 
 #[test]

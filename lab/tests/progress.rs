@@ -85,3 +85,35 @@ fn progress_is_on_terminals() {
     let seen = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success() && seen.contains("of 3 modules, "), "{seen}");
 }
+
+/// A campaign goes on behind the parts that its file counts, with the counts that one run gives; other options are refused, and so is
+/// what is no such file.
+#[test]
+fn a_campaign_goes_on_from_its_file() {
+    let folder = folder("state");
+    let run = |state: &str, count: &str, more: &[&str]| {
+        let mut command = cooplab();
+        command.args(["campaign", "--on", "interp", "--placements", "1", "--bytes", "60", "--dialect", "khr,nv2"]);
+        command.args(["--part", "1", "--count", count, "--state", state]).args(more).current_dir(&folder);
+        command.output().expect("cooplab runs")
+    };
+    let counted = |state: &str| {
+        let text = std::fs::read_to_string(folder.join(state)).expect("it was written");
+        let mut value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let rows = value["tally"]["rows"].as_object_mut().expect("rows");
+        rows.values_mut().for_each(|row| ["seconds", "spent"].iter().for_each(|time| row[*time] = 0.into()));
+        (value["done"].clone(), value["tally"].clone())
+    };
+    for count in ["1", "3"] {
+        let output = run("twice.json", count, &[]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(run("once.json", "3", &[]).status.success());
+    assert_eq!(counted("twice.json"), counted("once.json"));
+    assert_eq!(counted("once.json").0, 3);
+    for (state, more) in [("once.json", &["--seed", "7"][..]), ("broken.json", &[])] {
+        std::fs::write(folder.join("broken.json"), "{}").expect("writable");
+        let output = run(state, "3", more);
+        assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) undefined_as_zero: bool,
     /// True if the pointers of tensor accesses may be at any multiple of an element's size.
     pub(crate) unaligned_tensors: bool,
+    /// True if arithmetic with f16 that the device lacks keeps the precision of f32.
+    pub(crate) excess_precision: bool,
     /// True if a module that is specialized for a subgroup size gets it, emulated if need be.
     pub(crate) baked_subgroup_size: bool,
     /// The folder that was named for it.
@@ -69,6 +71,7 @@ impl Default for Settings {
             check_rules: true,
             undefined_as_zero: true,
             unaligned_tensors: true,
+            excess_precision: false,
             baked_subgroup_size: true,
             cache_folder: None,
             cache_mb: 256,
@@ -92,6 +95,7 @@ pub(crate) const SETTINGS: &[(&str, &str)] = &[
     ("check_rules", "0 to lower modules that break rules of cooperative matrices"),
     ("undefined_as_zero", "0 to leave elements outside of tensors undefined where layouts do"),
     ("unaligned_tensors", "0 to take pointers of tensor accesses for multiples of 16 bytes"),
+    ("excess_precision", "1 to round f16 that the device lacks only where it is stored"),
     ("baked_subgroup_size", "0 to give modules any subgroup size, whatever size their constants show"),
     ("cache_dir", "a folder to keep lowered modules in"),
     ("cache_mb", "megabytes that the folder may have, 0 for none"),
@@ -173,6 +177,7 @@ impl Settings {
             "check_rules" => self.check_rules = boolean(value)?,
             "undefined_as_zero" => self.undefined_as_zero = boolean(value)?,
             "unaligned_tensors" => self.unaligned_tensors = boolean(value)?,
+            "excess_precision" => self.excess_precision = boolean(value)?,
             "baked_subgroup_size" => self.baked_subgroup_size = boolean(value)?,
             "cache_dir" => self.cache_folder = (!value.is_empty()).then(|| PathBuf::from(value)),
             "cache_mb" => self.cache_mb = value.parse().ok()?,

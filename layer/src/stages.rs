@@ -164,7 +164,7 @@ fn micros(took: Duration) -> String {
 }
 
 fn summary(lowered: &Lowered, kept: &TrackedModule) -> String {
-    let Lowered { requirements: r, because, not_taken, warnings, .. } = lowered;
+    let Lowered { requirements: r, because, not_taken, warnings, approximations, .. } = lowered;
     let (from, to) = (kept.words.len(), lowered.words.len());
     let mut text = format!("lowered to {:?}, {from} to {to} words", lowered.target);
     if r.shared_memory > 0 {
@@ -183,6 +183,10 @@ fn summary(lowered: &Lowered, kept: &TrackedModule) -> String {
         for why in not_taken {
             let _ = write!(text, "; not taken: {why}");
         }
+    }
+    // Those of component types say how much slower the code is.
+    for what in approximations {
+        let _ = write!(text, "; {what}");
     }
     for warning in warnings {
         let _ = write!(text, "; warning: {warning}");
@@ -238,6 +242,7 @@ fn pipeline_options(device: &Device, source: &Source<'_>, specialization: Specia
     options.always_lower = settings.always_lower;
     options.check_rules = settings.check_rules;
     options.undefined_as_zero = settings.undefined_as_zero;
+    options.excess_precision = settings.excess_precision;
     options.assume_aligned = !settings.unaligned_tensors;
     options.assume_any_subgroup_size = !settings.baked_subgroup_size;
     // It ends by itself; the wait below is for what does not look at the clock.

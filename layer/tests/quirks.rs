@@ -11,11 +11,16 @@ use ash::vk;
 use coop_exec::testing::words;
 use support::application::{Application, Layout, Sizes, module, stage};
 
-/// Makes a pipeline of words with four constants, and returns what the log says of it.
+/// Makes a pipeline of words with four constants on a device with matrices, and returns what the log says of it.
 fn made(log: &str, words: &[u32], constants: [u32; 4]) -> String {
+    made_on(|app| app.device(true), log, words, constants)
+}
+
+/// Likewise, on another device.
+fn made_on(device: impl Fn(&Application) -> ash::Device, log: &str, words: &[u32], constants: [u32; 4]) -> String {
     let _ = std::fs::remove_file(log);
     let app = Application::new();
-    let device = app.device(true);
+    let device = device(&app);
     let layout = Layout::new(&device);
     let module = module(&device, words).unwrap();
     let sizes = Sizes::new(constants);
@@ -102,5 +107,24 @@ layer_test!(
         // Loads beyond a tensor with the clamp mode Undefined.
         let [zeros, undefined] = with_and_without("COOPMAT_UNDEFINED_AS_ZERO", "exec/tests/interp/clamp.spv", 0);
         assert!(undefined < zeros, "{undefined} of {zeros} words");
+    }
+);
+
+const SOFTWARE_LOG: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/software.log");
+
+// It has subgroups of 4, and no f16.
+layer_test!(
+    SwiftShader,
+    [("COOPMAT_LOG", "info"), ("COOPMAT_LOG_FILE", SOFTWARE_LOG)],
+    fn f16_in_software_is_said_and_rounded_less_by_a_setting() {
+        let kernel = words("testdata/kernels/gemm_simple.spv");
+        let [exact, excess] = ["0", "1"].map(|value| {
+            // This process has one thread that looks.
+            unsafe { std::env::set_var("COOPMAT_EXCESS_PRECISION", value) };
+            let line = made_on(Application::weak_device, SOFTWARE_LOG, &kernel, [8, 8, 8, 8]);
+            assert!(line.contains("f16 is computed with f32") && line.contains("slower by about "), "{line}");
+            size(&line)
+        });
+        assert!(excess < exact, "{excess} of {exact} words");
     }
 );

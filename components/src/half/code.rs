@@ -1,9 +1,8 @@
 //! Arithmetic with f16 that is rounded to odd in f32, so that rounding the result to f16 is as rounding once.
 
 use crate::emit::Lanes;
-use crate::float::{INFINITY, MAGNITUDE};
-use coop_ir::builder::{FunctionBuilder, decorate};
-use coop_ir::spv::Decoration;
+use crate::float::{INFINITY, MAGNITUDE, exactly};
+use coop_ir::builder::FunctionBuilder;
 use coop_ir::types::Scalar;
 use coop_ir::{Id, Op};
 
@@ -58,11 +57,4 @@ fn to_odd(b: &mut FunctionBuilder<'_>, l: &Lanes, near: Id, inexact: Id, grows: 
     let moves = b.ids(Op::LogicalAnd, l.bool, &[inexact, even]);
     let bits = l.select(b, moves, next, bits);
     b.ids(Op::Bitcast, l.float, &[bits])
-}
-
-/// Emits arithmetic that is not contracted.
-fn exactly(b: &mut FunctionBuilder<'_>, op: Op, ty: Id, x: Id, y: Id) -> Id {
-    let id = b.ids(op, ty, &[x, y]);
-    decorate(b.module, id, Decoration::NoContraction, &[]);
-    id
 }

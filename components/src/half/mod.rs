@@ -5,7 +5,9 @@
 //! rounds is rounded to f16, to nearest even ([`crate::float`]). f32 has more than twice the bits of f16 and two: sums, differences,
 //! products, quotients and square roots that are rounded twice are as if rounded once. `Fma` and conversions from f64 round to
 //! odd first. Other functions, dot products and reductions are computed with f32 and rounded at the end, which is at least as
-//! good as each step rounded. Shared memory takes twice the bytes.
+//! good as each step rounded. Shared memory takes twice the bytes. With [`Options::excess_precision`](crate::Options) the
+//! results of arithmetic are not rounded, until their bits are taken, and bits become numbers by `UnpackHalf2x16`, which may take
+//! subnormal numbers for zero.
 //!
 //! Refuses: specialization constants of f16, interfaces, images and atomic operations of f16, rounding modes other than to
 //! nearest even, and flushing of subnormal numbers.
@@ -15,7 +17,7 @@ mod code;
 mod globals;
 
 use crate::Refusal;
-use crate::emit::{self, function, wide};
+use crate::emit::{self, function, glsl, wide};
 use crate::float::Format;
 use crate::narrow::Notes;
 use crate::pipeline::Cx;
@@ -57,6 +59,8 @@ struct Half {
     /// The halves of words that become vectors of which only components are used.
     parts: FxHashMap<Id, Vec<Id>>,
     replaced: FxHashMap<Id, Id>,
+    /// True if the results of arithmetic keep the precision of f32.
+    excess: bool,
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
@@ -75,6 +79,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         rounded: otherwise_rounded(m),
         parts: FxHashMap::default(),
         replaced: FxHashMap::default(),
+        excess: cx.excess_precision,
     };
     emit::rebuild(m, &mut g, &mut |b, r| pass.inst(b, r))?;
     pass.notes.gone.extend(pass.parts.keys().chain(pass.replaced.keys()));
@@ -138,7 +143,7 @@ impl Half {
 
     /// Emits the operation with a result of its own, and rounds that.
     fn rounded(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst) {
-        let (Some(ty), Some(result)) = (i.ty, i.result) else { return b.keep(r) };
+        let (Some(ty), Some(result), false) = (i.ty, i.result, self.excess) else { return b.keep(r) };
         let exact = b.op(i.op, ty, i.operands.iter().copied());
         self.notes.moved.insert(result, exact);
         let len = len_of(b.module, ty);
@@ -176,14 +181,23 @@ impl Half {
         let scalar = b.globals.scalar(b.module, f32_type);
         let (float, uint) = (wide(b, scalar, len), b.u32_type());
         let uint = wide(b, uint, len);
+        let excess = self.excess;
         let suffix = if len == 1 { String::new() } else { format!("_v{len}") };
         let id = match helper {
             Helper::Round => function(b, &format!("coop_f16_round{suffix}"), float, &[float], |b, v| {
                 Format::F16.round(b, len, v[0], false)
             }),
             Helper::ToBits => function(b, &format!("coop_f16_to_bits{suffix}"), uint, &[float], |b, v| {
-                Format::F16.encode(b, len, v[0])
+                let value = if excess { Format::F16.round(b, len, v[0], false) } else { v[0] };
+                Format::F16.encode(b, len, value)
             }),
+            Helper::FromBits if excess && len == 1 => {
+                let (pair, glsl) = (wide(b, scalar, 2), glsl(b.module));
+                function(b, "coop_f16_from_bits", float, &[uint], |b, v| {
+                    let all = b.op(Op::ExtInst, pair, [glsl.into(), Glsl::UnpackHalf2x16.0.into(), v[0].into()]);
+                    b.op(Op::CompositeExtract, float, [all.into(), 0.into()])
+                })
+            }
             Helper::FromBits => function(b, &format!("coop_f16_from_bits{suffix}"), float, &[uint], |b, v| {
                 Format::F16.decode(b, len, v[0])
             }),
@@ -245,7 +259,7 @@ impl Half {
             return Err(self.refuse(r, "an instruction of this set on f16"));
         };
         match number {
-            Glsl::Fma => {
+            Glsl::Fma if !self.excess => {
                 let arguments: Vec<Id> = i.ids_from(2).collect();
                 let len = i.ty.map_or(1, |ty| len_of(b.module, ty));
                 self.notes.plain.extend(i.result);

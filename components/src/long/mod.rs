@@ -16,7 +16,7 @@ use crate::narrow::Notes;
 use crate::pipeline::Cx;
 use crate::report::Software;
 use crate::storage::numbers;
-use coop_ir::builder::{FunctionBuilder, Globals, add_global};
+use coop_ir::builder::{FunctionBuilder, Globals};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::effects::{ExtSet, ExtSets};
 use coop_ir::grammar::GroupOp;
@@ -24,7 +24,7 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{replace_uses, sort_globals, unify_types};
 use coop_ir::spv::{GlslStd450 as Glsl, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
-use coop_ir::{Id, Inst, InstRef, Module, Op, Operand, string_operands};
+use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use pair::{Code, Order, Pair, Shift};
 
 const REMEDY: &str = "use 32-bit integers there, or a device with shaderInt64";
@@ -60,7 +60,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         code,
         constants,
         sets,
-        glsl: glsl(m),
+        glsl: emit::glsl(m),
         notes: Notes::default(),
         replaced: FxHashMap::default(),
         pairs: FxHashMap::default(),
@@ -93,18 +93,6 @@ fn is_long(m: &Module, ty: Id) -> bool {
 /// Returns true if a type is made of integers of 64 bits.
 fn has_long(m: &Module, ty: Id) -> bool {
     numbers(m, ty).iter().any(|s| matches!(s, Scalar::Int { width: 64, .. }))
-}
-
-/// Returns the import of the instructions of GLSL.
-fn glsl(m: &mut Module) -> Id {
-    const NAME: &str = "GLSL.std.450";
-    let known = m.globals_with(Op::ExtInstImport).map(|r| m.inst(r));
-    let known = known.filter(|i| i.string(0).is_some_and(|(name, _)| name == NAME)).find_map(|i| i.result);
-    known.unwrap_or_else(|| {
-        let id = m.fresh_id();
-        add_global(m, Inst::new(Op::ExtInstImport, None, Some(id), string_operands(NAME)));
-        id
-    })
 }
 
 /// Refuses types and constants that can't become pairs.

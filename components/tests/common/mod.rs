@@ -4,6 +4,8 @@
 use coop_components::{Error, Lacks, Lowered, lower};
 use coop_device::{Feature, Profile};
 use coop_exec::interp::Interpreted;
+use coop_exec::testing::run_clean;
+use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, Outcome, RunOptions};
 use coop_ir::{Module, binary, text};
 use coop_passes::{Lanes, Options, Target};
@@ -27,6 +29,21 @@ pub(crate) fn parse(source: &str) -> Module {
 
 pub(crate) fn case(source: &str) -> Case {
     Case::parse(source, Path::new(".")).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Writes the contents of a buffer to a file of this process. Returns its name, for a case of [`case_with_files`].
+pub(crate) fn contents(name: &str, bytes: impl IntoIterator<Item = u8>) -> String {
+    let name = format!("{name}-{}", std::process::id());
+    let bytes: Vec<u8> = bytes.into_iter().collect();
+    std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join(&name), bytes).expect("a file is written");
+    name
+}
+
+/// As [`case`], with buffers that files fill.
+pub(crate) fn case_with_files(source: &str) -> Case {
+    let mut case = case(source);
+    case.folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    case
 }
 
 /// Lowers the matrices of a module to scalar code for a case, and bfloat16 with them.
@@ -66,6 +83,11 @@ pub(crate) fn interpret(what: &str, module: &Module, case: &Case, size: u32) -> 
     let outcome = outcome.unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(outcome.faults.is_empty(), "{what}: {}", outcome.faults.join("\n"));
     outcome
+}
+
+/// Runs a module on a device; whatever it says is a failure.
+pub(crate) fn run_on(device: &VulkanExecutor<'_>, what: &str, module: &Module, case: &Case) -> Outcome {
+    run_clean(device, &binary::write_words(module), case).unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
 /// Asserts that two runs left the same bytes.

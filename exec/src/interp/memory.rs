@@ -493,12 +493,16 @@ impl Machine<'_> {
                 self.note_own(i, at..at + usize::from(bytes), self.lane_agent(l), write, true);
             }
             let lane = if matches!(place, Location::Rows(_) | Location::Own(_)) { Some(l) } else { None };
-            let (old, before) = self.read(place, 0, bytes, lane);
+            let (old, mut before) = self.read(place, 0, bytes, lane);
+            if op == Op::AtomicLoad && before.is_undefined() && self.is_partly_set(place, bytes) {
+                before = self.unknown();
+            }
             let get = |row: Row| {
                 if row == NO_ROW { (0, Taint::Exact) } else { (self.regs.get(row, l), self.regs.taint(row, l)) }
             };
             let ((v, given), (c, compared)) = (get(value), get(comparator));
-            let reads = !matches!(op, Op::AtomicStore | Op::AtomicFlagClear);
+            // A load has an undefined result, which is reported where it is used.
+            let reads = op != Op::AtomicLoad && !matches!(op, Op::AtomicStore | Op::AtomicFlagClear);
             // Bits that these leave as they were stay undefined, and the others do not depend on them.
             let by_bits = before.is_undefined() && matches!(op, Op::AtomicAnd | Op::AtomicOr);
             let undefined = reads && before.is_undefined() && op != Op::AtomicExchange && !by_bits;
@@ -533,11 +537,22 @@ impl Machine<'_> {
             if dst != NO_ROW {
                 let old = if op == Op::AtomicFlagTestAndSet { u64::from(old != 0) } else { old };
                 self.regs.put(dst, l, old);
-                let taint = if before.is_undefined() && !by_bits { Taint::Exact } else { before };
+                let keeps = by_bits || op == Op::AtomicLoad;
+                let taint = if before.is_undefined() && !keeps { Taint::Exact } else { before };
                 self.regs.set_taint(dst, l, taint);
             }
         }
         Ok(())
+    }
+
+    /// Returns true if some bytes of a number in shared memory were written: others may be those of its neighbors.
+    fn is_partly_set(&self, place: Location, bytes: u8) -> bool {
+        matches!(place, Location::Shared(at) if self.shared_set[at..at + usize::from(bytes)].contains(&true))
+    }
+
+    /// Returns the taint of a value of which nothing else is known, where runs track more than undefined values.
+    fn unknown(&self) -> Taint {
+        if self.regs.symbols.is_some() || self.regs.probe.is_some() { Taint::UNKNOWN } else { Taint::Exact }
     }
 }
 

@@ -15,6 +15,7 @@ use coop_exec::opencl::OpenClExecutor;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, OpenCl, Vulkan};
 use coop_lab::generator::{Dialect, GeneratorProfile, Limits, generate};
+use serde_json::{Value, json};
 
 use coop_cli::Status;
 use coop_cli::args::{MOST_ENTROPY, MOST_JOBS, MOST_SECONDS, TargetArg, whole};
@@ -56,7 +57,7 @@ enum LimitsArg {
     Nvidia,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Campaign {
     /// Instructions that modules have, each dialect in its turn: khr, nv2 and so on, or all; kernel makes kernels of OpenCL
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "khr")]
@@ -103,6 +104,12 @@ pub(crate) struct Campaign {
     /// Begin no module after so many seconds
     #[arg(long, value_name = "SECONDS")]
     most_seconds: Option<u64>,
+    /// Keep the counts in this file after each part of the campaign, and go on behind the parts that it counts
+    #[arg(long, value_name = "FILE", conflicts_with = "again")]
+    state: Option<PathBuf>,
+    /// The number of modules of each dialect in a part
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u64>(1, 1 << 32), requires = "state")]
+    part: u64,
     /// The number of attempts to shrink a failing module, in each of two ways
     #[arg(long, value_name = "TRIES", default_value_t = 400)]
     shrink: u32,
@@ -199,33 +206,82 @@ impl Campaign {
         if let (Some(file), Some(profile)) = (&self.again, self.profile) {
             return self.once_more(&settings, file, profile);
         }
-        let start = Instant::now();
         std::fs::create_dir_all(&self.keep).map_err(|e| Failure::Usage(format!("{}: {e}", self.keep.display())))?;
-        let device = self.on.iter().any(|w| *w != Where::Interp);
-        let jobs = 0..self.jobs.max(1);
-        if !device {
+        if !self.has_device() {
             std::panic::set_hook(Box::new(|_| {}));
         }
         progress::watch_interrupts().map_err(Failure::Usage)?;
-        let total = self.count.saturating_mul(settings.dialects.len() as u64);
-        let all = &Jobs::new(self.jobs.max(1), total);
-        let alone = |job| self.work(&settings, &Devices::default(), job, job, Some(all));
-        let tallies: Vec<Tally> = std::thread::scope(|scope| {
-            let one = |job| if device { self.processes(job, all) } else { alone(job) };
-            let threads: Vec<_> = jobs.map(|job| scope.spawn(move || one(job))).collect();
-            threads.into_iter().filter_map(|t| t.join().ok()).collect()
-        });
-        let mut tally = Tally::default();
-        tallies.iter().for_each(|t| tally.add(t));
-        let mut text = tally.table(start.elapsed().as_secs_f64());
+        let (tally, seconds) = match &self.state {
+            Some(path) => self.in_parts(&settings, path)?,
+            None => {
+                let start = Instant::now();
+                let (tally, first) = self.all_jobs(&settings);
+                if progress::interrupted() {
+                    io::error(&self.going_on(&settings, first));
+                }
+                (tally, start.elapsed().as_secs_f64())
+            }
+        };
+        let mut text = tally.table(seconds);
         if self.constructs {
             text.push_str(&format!("made: {}\n", tally.constructs()));
         }
         print(text.trim_end());
-        if progress::interrupted() {
-            io::error(&self.going_on(&settings, all.first()));
-        }
         Ok(self.status(&tally))
+    }
+
+    /// Returns true if modules run elsewhere than in the interpreter.
+    fn has_device(&self) -> bool {
+        self.on.iter().any(|w| *w != Where::Interp)
+    }
+
+    /// Runs all jobs. Returns the counts, and the number of the first module that was not done.
+    fn all_jobs(&self, settings: &Settings) -> (Tally, u64) {
+        let total = self.count.saturating_mul(settings.dialects.len() as u64);
+        let all = &Jobs::new(self.jobs.max(1), total);
+        let alone = |job| self.work(settings, &Devices::default(), job, job, Some(all));
+        let tallies: Vec<Tally> = std::thread::scope(|scope| {
+            let one = |job| if self.has_device() { self.processes(job, all) } else { alone(job) };
+            let threads: Vec<_> = (0..self.jobs.max(1)).map(|job| scope.spawn(move || one(job))).collect();
+            threads.into_iter().filter_map(|t| t.join().ok()).collect()
+        });
+        let mut tally = Tally::default();
+        tallies.iter().for_each(|t| tally.add(t));
+        (tally, all.first())
+    }
+
+    /// Runs part after part, each with processes of its own, and writes the counts behind each. Returns those of all parts, with
+    /// the seconds that they took.
+    fn in_parts(&self, settings: &Settings, path: &Path) -> Result<(Tally, f64), Failure> {
+        let mut state = State::open(path, self.options())?;
+        let start = Instant::now();
+        let in_time = || self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most);
+        while state.done < self.count && in_time() {
+            let count = self.part.min(self.count - state.done);
+            let skipped = state.done.saturating_mul(settings.dialects.len() as u64);
+            let part = Campaign { seed: self.seed.wrapping_add(skipped), count, most_seconds: None, ..self.clone() };
+            let before = Instant::now();
+            let (tally, _) = part.all_jobs(settings);
+            if progress::interrupted() {
+                io::error("interrupted; the same command goes on with this part");
+                break;
+            }
+            state.tally.add(&tally);
+            state.done += count;
+            state.seconds += before.elapsed().as_secs_f64();
+            state.write(path)?;
+        }
+        Ok((state.tally, state.seconds))
+    }
+
+    /// Returns the options that decide what the modules of a seed are and how they run.
+    fn options(&self) -> Value {
+        json!({
+            "dialect": self.dialect, "seed": self.seed, "bytes": self.bytes, "target": self.target,
+            "limits": format!("{:?}", self.limits), "on": format!("{:?}", self.on), "without": self.without,
+            "placements": self.placements, "lowered_only": self.lowered_only, "tile_profile": self.tile_profile,
+            "device": self.device.device, "unoptimized": self.unoptimized,
+        })
     }
 
     /// Says how to go on with the module of that number.
@@ -600,6 +656,40 @@ impl Campaign {
         }
         command.arg("--keep").arg(&self.keep);
         command
+    }
+}
+
+/// The counts of the parts that are done.
+struct State {
+    options: Value,
+    /// The modules of each dialect.
+    done: u64,
+    seconds: f64,
+    tally: Tally,
+}
+
+impl State {
+    /// Reads the counts that a campaign with the same options wrote; none if there is no file.
+    fn open(path: &Path, options: Value) -> Result<State, Failure> {
+        if !path.exists() {
+            return Ok(State { options, done: 0, seconds: 0.0, tally: Tally::default() });
+        }
+        let bad = |why: &str| Failure::Usage(format!("{}: {why}", path.display()));
+        let value: Value = serde_json::from_str(&io::read_text(path)?).unwrap_or_default();
+        let (Some(done), Some(seconds)) = (value["done"].as_u64(), value["seconds"].as_f64()) else {
+            return Err(bad("not the counts of a campaign"));
+        };
+        if value["options"] != options {
+            return Err(bad("the counts of a campaign with other options; name another file"));
+        }
+        Ok(State { options, done, seconds, tally: Tally::from_json(&value["tally"]) })
+    }
+
+    fn write(&self, path: &Path) -> Result<(), Failure> {
+        let text = json!({
+            "options": self.options, "done": self.done, "seconds": self.seconds, "tally": self.tally.to_json(),
+        });
+        Ok(io::write_bytes(path, text.to_string().as_bytes())?)
     }
 }
 

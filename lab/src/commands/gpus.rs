@@ -13,13 +13,17 @@ pub(crate) struct Gpu {
     pub(crate) runner: PathBuf,
 }
 
-/// Returns the GPUs of these names; `all` is every one.
+/// A driver that executes, on any machine: it is none of all the GPUs.
+const SWIFTSHADER: &str = "swiftshader";
+
+/// Returns the GPUs of these names; `all` is every one, and `swiftshader` may be named besides.
 pub(crate) fn named(names: &[String]) -> Result<Vec<Gpu>, Failure> {
     let known = testing::gpus().map_err(|error| Failure::Usage(format!("scripts/drivers.sh gpus: {error}")))?;
     let mut gpus = Vec::new();
     for name in names.iter().flat_map(|name| if name == "all" { known.clone() } else { vec![name.clone()] }) {
-        if !known.contains(&name) {
-            return Err(Failure::Usage(format!("--gpu: there is no '{name}', only: {}", known.join(", "))));
+        if !known.contains(&name) && name != SWIFTSHADER {
+            let known = known.join(", ");
+            return Err(Failure::Usage(format!("--gpu: there is no '{name}', only: {known}, {SWIFTSHADER}")));
         }
         let runner = testing::runner_of_gpu(&name);
         if !runner.exists() {

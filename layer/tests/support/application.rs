@@ -97,6 +97,16 @@ impl Application {
         device
     }
 
+    /// A device with VK_KHR_cooperative_matrix and no other feature.
+    pub(crate) fn weak_device(&self) -> ash::Device {
+        let khr = Raw::new(1_000_506_000, [1, 0, 0, 0, 0, 0, 0, 0]);
+        let queue = [vk::DeviceQueueCreateInfo::default().queue_family_index(0).queue_priorities(&[1.0])];
+        let names = [c"VK_KHR_cooperative_matrix".as_ptr()];
+        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queue).enabled_extension_names(&names);
+        info.p_next = (&raw const khr).cast();
+        unsafe { self.instance.create_device(self.physical, &info, None) }.unwrap()
+    }
+
     /// A device with VK_KHR_cooperative_matrix and nothing else of the layer's, as Dawn makes one: by Vulkan 1.1 and extensions.
     pub(crate) fn khr_device(&self) -> ash::Device {
         let mut khr = Raw::new(1_000_506_000, [1, 0, 0, 0, 0, 0, 0, 0]);
