@@ -473,13 +473,6 @@ fn laws_that_are_not_known_prove_nothing() {
         &float("%x = OpExtInst %float %glsl Exp %a\n%y = OpExtInst %float %glsl Exp %b\n%r = OpFMul %float %x %y"),
         "a law that is not known here",
     );
-    // A product of two halves in a wider type is not looked into.
-    is_open(
-        REALS,
-        &integer("%s = OpIAdd %uint %i %i\n%r = OpCopyObject %uint %s"),
-        &integer("%r = OpShiftLeftLogical %uint %i %n1"),
-        "a law that is not known here",
-    );
     let undefined = "%u = OpUndef %float\n%r = OpFAdd %float %a %u";
     is_open(REALS, &float(undefined), &float(undefined), "undefined behaviour");
     is_refuted(REALS, &float("%r = OpCopyObject %float %a"), &float(undefined));
@@ -587,11 +580,33 @@ fn integers_wrap() {
     is_proved(REALS, &byte, &emulated("%r = OpBitFieldSExtract %uint %t %n0 %n8"));
     is_not_proved(&byte, &emulated("%r = OpCopyObject %uint %t"));
     is_not_proved(&byte, &emulated("%r = OpBitFieldUExtract %uint %t %n0 %n8"));
-    // A sum is shifted as it is multiplied.
     let sum = "%s = OpIAdd %uint %i %j\n";
     let shifted = integer(&format!("{sum}%r = OpShiftLeftLogical %uint %s %n4"));
     is_proved(REALS, &shifted, &integer(&format!("{sum}%r = OpIMul %uint %s %n16")));
     is_not_proved(&shifted, &integer(&format!("{sum}%r = OpIMul %uint %s %n15")));
+}
+
+/// Twice a pattern, or a power of two times one, is its bits shifted; 0 times anything is 0.
+#[test]
+fn patterns_are_multiplied_by_powers_of_two() {
+    let shifted = |by: &str| integer(&format!("%r = OpShiftLeftLogical %uint %i {by}"));
+    let sum = "%s = OpIAdd %uint %i %i\n";
+    let [twice, eight] = [&format!("{sum}%r = OpCopyObject %uint %s"), "%r = OpIMul %uint %n8 %i"].map(integer);
+    let four = integer("%t = OpIMul %uint %i %n3\n%r = OpIAdd %uint %t %i");
+    for (one, by, wrong) in [(twice, "%n1", "%n2"), (eight, "%n3", "%n4"), (four, "%n2", "%n3")] {
+        is_proved(REALS, &one, &shifted(by));
+        is_proved(REALS, &shifted(by), &one);
+        is_not_proved(&one, &shifted(wrong));
+    }
+    // As a number that is converted, the bits that are lost at the top count.
+    let float_of = |by: &str| float(&format!("{by}\n%r = OpConvertUToF %float %s"));
+    is_not_proved(&float_of(sum), &float("%f = OpConvertUToF %float %i\n%r = OpFMul %float %f %two"));
+    let low = "%n = OpBitwiseAnd %uint %i %n15\n";
+    let exact = float(&format!("{low}%f = OpConvertUToF %float %n\n%r = OpFMul %float %f %two"));
+    is_proved(REALS, &float_of(&format!("{low}%s = OpIAdd %uint %n %n")), &exact);
+    let masked = |by: &str| integer(&format!("%t = OpIMul %uint %i {by}\n%r = OpBitwiseAnd %uint %t %i"));
+    is_proved(REALS, &integer("%r = OpISub %uint %j %j"), &masked("%n0"));
+    is_not_proved(&integer("%r = OpISub %uint %j %j"), &masked("%n1"));
 }
 
 /// The modes differ in what they take for the same.

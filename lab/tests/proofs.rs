@@ -13,6 +13,7 @@ use coop_lab::generator::Dialect;
 use coop_lab::planted::{Kind, sites};
 use coop_lab::proof_campaign::{Campaign, Outcomes};
 use coop_lab::proof_parts::{ENDED, Parts};
+use coop_lab::proof_reasons::Reason;
 use coop_lab::proofs::{List, Setting, Subject, Tally, word};
 
 fn subjects(path: &Path, only: &[&str]) -> Vec<Subject> {
@@ -192,4 +193,28 @@ fn a_campaign_goes_on_from_its_file() {
     let other = Campaign { targets: vec![TargetArg::Scalar], ..campaign(10) };
     let refused = Parts { campaign: &other, command: &command }.run(&path, &|_| ());
     assert!(refused.is_err_and(|why| why.contains("take another file")));
+}
+
+/// What is open has a kind of reason that is known; another one would be an outcome that somebody has to look at.
+#[test]
+fn open_proofs_have_known_reasons() {
+    let targets = [TargetArg::Scalar, TargetArg::Khr];
+    let campaign = Campaign {
+        modules: 35,
+        seed: 700_000,
+        dialects: Dialect::ALL.to_vec(),
+        targets: targets.to_vec(),
+        options: options(),
+        jobs: 2,
+        most: None,
+    };
+    let table = campaign.run(&|_| ());
+    let wrong: Vec<String> = table.wrong().map(|(to, of)| format!("{} to {to}: {}", of.first(), of.message)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let names: Vec<&str> = Reason::all().map(Reason::name).collect();
+    for (_, of) in table.open() {
+        let kind = of.reason.split(':').next().unwrap_or_default();
+        assert!(names.contains(&kind), "{}: {}", of.first(), of.reason);
+    }
+    assert!(table.count("proved") >= 50, "{}", table.text());
 }

@@ -21,6 +21,17 @@ use super::{Arithmetic, Integer, Number, Operand, Rule, Symbols, Value};
 impl Symbols {
     /// Returns the number that a pattern stands for, read as signed or unsigned.
     fn pattern(&mut self, parts: &[Part], read_signed: bool) -> Number {
+        let known =
+            |this: &Symbols| this.known.numbers.get(parts).and_then(|numbers| numbers[usize::from(read_signed)]);
+        if let Some(number) = known(self) {
+            return number;
+        }
+        let number = self.new_pattern(parts, read_signed);
+        self.known.numbers.entry(parts.into()).or_default()[usize::from(read_signed)] = Some(number);
+        number
+    }
+
+    fn new_pattern(&mut self, parts: &[Part], read_signed: bool) -> Number {
         let (core, core_signed) = bits::core(parts);
         let width: u32 = parts.iter().map(|part| part.len).sum();
         let kept: u32 = core.iter().map(|part| part.len).sum();
@@ -46,6 +57,15 @@ impl Symbols {
         (symbol, if function { Degree::FUNCTION } else { Degree::SYMBOL })
     }
 
+    fn bit_of_buffer(&mut self, buffer: u32, bit: u64) -> Fp {
+        if let Some(symbol) = self.known.bits.get(&(buffer, bit)) {
+            return *symbol;
+        }
+        let symbol = self.symbol("bit of a buffer", &[u64::from(buffer), bit]);
+        self.known.bits.insert((buffer, bit), symbol);
+        symbol
+    }
+
     /// Returns the sum of the bits of a pattern, each with its weight: a bit of a buffer is a symbol, and so are the bits of
     /// another term together.
     fn sum_of_bits(&mut self, parts: &[Part], read_signed: bool) -> Fp {
@@ -63,9 +83,7 @@ impl Symbols {
                 source => {
                     for bit in 0..part.len {
                         let value = match source {
-                            Source::Input(buffer) => {
-                                self.symbol("bit of a buffer", &[u64::from(buffer), part.from + u64::from(bit)])
-                            }
+                            Source::Input(buffer) => self.bit_of_buffer(buffer, part.from + u64::from(bit)),
                             _ => Fp::integer(i128::from(part.from >> bit & 1)),
                         };
                         let value = value.times(weight);
@@ -130,6 +148,9 @@ impl Symbols {
     pub(super) fn integer_each(&mut self, op: Op, num: Num, v: &[Value]) -> Option<Taint> {
         let width = num.bits();
         let number = |this: &mut Symbols, k: usize| this.integer(v[k], width, true, width);
+        if let Some(taint) = self.shifted(op, width, v) {
+            return Some(taint);
+        }
         Some(match op {
             Op::IAdd | Op::ISub | Op::IMul => {
                 let (x, y) = (number(self, 0), number(self, 1));
@@ -158,6 +179,25 @@ impl Symbols {
             Op::BitFieldUExtract | Op::BitFieldSExtract | Op::BitFieldInsert => return self.field(op, width, v),
             _ => return None,
         })
+    }
+
+    /// Returns the result of a product of a pattern with a power of two, or of its sum with itself: the bits shifted, if none is
+    /// lost at the top.
+    fn shifted(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {
+        let power = |v: Value| (v.term.is_none() && v.bits.is_power_of_two()).then(|| v.bits.trailing_zeros());
+        let (of, by) = match (op, v) {
+            (Op::IMul, [x, y]) if [x, y].iter().any(|v| v.term.is_none() && v.bits == 0) => return Some(Taint::Exact),
+            (Op::IMul, [x, y]) => power(*y).map(|by| (*x, by)).or_else(|| power(*x).map(|by| (*y, by)))?,
+            (Op::IAdd, [x, y]) if x.term.is_some() && Symbols::identity(*x) == Symbols::identity(*y) => (*x, 1),
+            _ => return None,
+        };
+        if of.term.is_none_or(|term| term.sort() == Sort::Ring) {
+            return None;
+        }
+        let parts = self.parts(of, width);
+        let zero = [Part { source: Source::Constant, from: 0, len: by }];
+        let fits = by == 0 || bits::slice(&parts, width - by, by).as_slice() == zero;
+        fits.then(|| self.of_parts(bits::shifted_left(&parts, width, by)))
     }
 
     fn logic(&mut self, op: Op, width: u32, v: &[Value]) -> Taint {
@@ -224,7 +264,7 @@ impl Symbols {
     pub(super) fn commutative(&mut self, op: Op, width: u32, v: &[Value]) -> Taint {
         let mut ids = [Symbols::identity(v[0]), Symbols::identity(v[1])];
         ids.sort_unstable();
-        self.opaque(width, &op.to_string(), ids.as_flattened())
+        self.opaque(width, op.name().unwrap_or("?"), ids.as_flattened())
     }
 
     /// Returns the result of a conversion.

@@ -38,7 +38,7 @@ use super::code::Ins;
 use super::num::Num;
 use super::registers::Regs;
 use super::taint::Taint;
-use bits::Part;
+use bits::{Known, Part};
 pub use compare::{Agreement, Elements, Fingerprints, Mismatch};
 pub use coverage::Blocks;
 pub(super) use coverage::Trace;
@@ -104,6 +104,7 @@ pub(super) struct Symbols {
     seed: u64,
     /// The parts of the terms of sort `Bits`, by fingerprint.
     parts: FxHashMap<u64, Box<[Part]>>,
+    known: Known,
     /// The terms that parts are bits of.
     atoms: FxHashMap<u64, Term>,
     /// The operands of minima and maxima, by fingerprint.
@@ -154,6 +155,7 @@ impl Symbols {
             nearest: options.nearest,
             seed: options.seed,
             parts: FxHashMap::default(),
+            known: Known::default(),
             atoms: FxHashMap::default(),
             extremes: FxHashMap::default(),
             fits: FxHashMap::default(),
