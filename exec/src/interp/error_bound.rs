@@ -301,7 +301,10 @@ fn dot(regs: &mut Regs, num: Num, a: &[Row], b: &[Row], dst: Row) {
 pub(super) fn of_products(a: &[(f64, f64)], b: &[(f64, f64)], c: (f64, f64), to: Num) -> f64 {
     let mut carried = c.1;
     for ((x, ex), (y, ey)) in a.iter().zip(b) {
-        if *ex != 0.0 || *ey != 0.0 {
+        if *ex == f64::INFINITY || *ey == f64::INFINITY {
+            // Any value times 0 may be any value, too.
+            carried += ex + ey;
+        } else if *ex != 0.0 || *ey != 0.0 {
             carried += x.abs() * ey + y.abs() * ex + ex * ey;
         }
     }

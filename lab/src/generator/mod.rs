@@ -31,6 +31,7 @@ mod fun;
 mod intel;
 mod kernel;
 mod late;
+mod meeting;
 mod memory;
 pub mod mutate;
 mod number;

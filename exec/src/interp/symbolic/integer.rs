@@ -10,6 +10,8 @@
 
 use coop_ir::Op;
 
+use smallvec::SmallVec;
+
 use super::super::code::Conv;
 use super::super::num::{Num, mask, signed};
 use super::super::taint::Taint;
@@ -177,6 +179,7 @@ impl Symbols {
             Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor => self.logic(op, width, v),
             Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic => return self.shift(op, width, v),
             Op::BitFieldUExtract | Op::BitFieldSExtract | Op::BitFieldInsert => return self.field(op, width, v),
+            Op::UDiv | Op::UMod => return self.narrow_division(op, width, v),
             _ => return None,
         })
     }
@@ -215,11 +218,44 @@ impl Symbols {
             Some(_) if op == Op::BitwiseXor && a == b => Taint::Exact,
             Some(parts) if op != Op::BitwiseXor || !overlap(&a, &b, width) => self.of_parts(parts),
             _ => {
-                let taint = self.commutative(op, width, v);
+                let taint = self.together(op, width, v);
                 self.note_logic(op, width, v, taint);
                 taint
             }
         }
+    }
+
+    /// Returns the result of `and`, `or` or `xor` as that of all operands together, in whatever order and grouping. One that is there
+    /// twice counts once for the first two, and not at all for the last.
+    fn together(&mut self, op: Op, width: u32, v: &[Value]) -> Taint {
+        let mut members: Vec<u64> = Vec::new();
+        for value in v {
+            let word = self.symbol("operand", &Symbols::identity(*value)).bits();
+            match self.together.get(&word) {
+                Some((of, inner)) if *of == op => members.extend(inner),
+                _ => {
+                    members.push(word);
+                    self.operands.insert(word, *value);
+                }
+            }
+        }
+        members.sort_unstable();
+        if op == Op::BitwiseXor {
+            let odd = |same: &[u64]| (same.len() % 2 == 1).then_some(same[0]);
+            members = members.chunk_by(|a, b| a == b).filter_map(odd).collect();
+        } else {
+            members.dedup();
+        }
+        let taint = match *members.as_slice() {
+            [] => Taint::Exact,
+            [one] => self.operands.get(&one).and_then(|value| value.term).map_or(Taint::Exact, Taint::Term),
+            _ => self.opaque(width, op.name().unwrap_or("?"), &members),
+        };
+        if let (Taint::Term(term), true) = (taint, members.len() > 1) {
+            let word = self.symbol("operand", &Symbols::identity(Value { bits: 0, term: Some(term) })).bits();
+            self.together.insert(word, (op, members.into()));
+        }
+        taint
     }
 
     fn shift(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {
@@ -237,6 +273,28 @@ impl Symbols {
             _ => bits::shifted_right(&parts, width, by, op == Op::ShiftRightArithmetic),
         };
         Some(self.of_parts(parts))
+    }
+
+    /// Returns the result of a division of numbers that have zeros above: that of the numbers without these, in whatever width. `None`
+    /// if they have all the bits.
+    fn narrow_division(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {
+        let parts: SmallVec<[Pattern; 2]> = v.iter().map(|v| self.parts(*v, width)).collect();
+        let used = |parts: &Pattern| match parts.last() {
+            Some(top) if top.source == Source::Constant => width - (top.len - (64 - top.from.leading_zeros())),
+            _ => width,
+        };
+        let narrow = parts.iter().map(used).max().filter(|used| (1..width).contains(used))?;
+        let mut ids: SmallVec<[u64; 4]> = SmallVec::new();
+        for (v, parts) in v.iter().zip(&parts) {
+            let term = match self.of_parts(bits::slice(parts, 0, narrow)) {
+                Taint::Term(term) => Some(term),
+                _ => None,
+            };
+            ids.extend(Symbols::identity(Value { bits: mask(v.bits, narrow), term }));
+        }
+        let Taint::Term(term) = self.opaque(narrow, &format!("{op} {narrow}"), &ids) else { return None };
+        let quotient = self.parts(Value { bits: 0, term: Some(term) }, narrow);
+        Some(self.of_parts(bits::resized(&quotient, narrow, width, false)))
     }
 
     fn field(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {

@@ -109,6 +109,10 @@ pub(super) struct Symbols {
     atoms: FxHashMap<u64, Term>,
     /// The operands of minima and maxima, by fingerprint.
     extremes: FxHashMap<u64, (String, Box<[u64]>)>,
+    /// The operands of bitwise operations of one kind, by the symbol of their result.
+    together: FxHashMap<u64, (Op, Box<[u64]>)>,
+    /// The values of such operands, by their symbols.
+    operands: FxHashMap<u64, Value>,
     /// The format that a rounded number fits into.
     fits: FxHashMap<u64, Num>,
     /// The term that a number symbol is the value of, with the format in which it is read.
@@ -158,6 +162,8 @@ impl Symbols {
             known: Known::default(),
             atoms: FxHashMap::default(),
             extremes: FxHashMap::default(),
+            together: FxHashMap::default(),
+            operands: FxHashMap::default(),
             fits: FxHashMap::default(),
             numbers: FxHashMap::default(),
             symbols_of_numbers: FxHashMap::default(),
