@@ -24,7 +24,6 @@ fn tree(random: &mut Random, op: &str, of: &[&str]) -> String {
         left[at] = format!("%t{step}");
         step += 1;
     }
-    body
 }
 
 fn is_proved(one: &str, other: &str) -> bool {
