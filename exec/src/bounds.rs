@@ -23,11 +23,24 @@ impl Bounds {
     /// Runs the module and derives the bounds. A module that can't be run has none, and [`why_not`](Bounds::why_not)
     /// says so.
     pub fn derive(module: &Module, case: &Case, config: Config) -> Bounds {
+        Bounds::run(module, case, config, false)
+    }
+
+    /// Like [`derive`](Bounds::derive), for runs that are known to decide as the interpreter does: what hangs on a rounding voids
+    /// no bound.
+    pub(crate) fn of_same_decisions(module: &Module, case: &Case, config: Config) -> Bounds {
+        Bounds::run(module, case, config, true)
+    }
+
+    fn run(module: &Module, case: &Case, config: Config, same_decisions: bool) -> Bounds {
         let interpreter = Interpreted { config: Config { error_bounds: true, mul_add: MulAddMode::Exact, ..config } };
         match interpreter.run_module(module, case).map(|(_, report)| report) {
             Ok(report) if report.is_undefined() => Bounds::void("its behaviour is undefined"),
             Ok(report) => match report.error_bounds {
-                Some(bounds) => Bounds { buffers: bounds.buffers, void: bounds.depends.map(|(_, why)| why) },
+                Some(bounds) => {
+                    let depends = bounds.depends.filter(|_| !same_decisions);
+                    Bounds { buffers: bounds.buffers, void: depends.map(|(_, why)| why) }
+                }
                 None => Bounds::void("the interpreter has not looked"),
             },
             Err(error @ (Error::Unsupported { .. } | Error::Case(_) | Error::Module(_))) => {

@@ -18,8 +18,8 @@ use coop_ir::{Id, Module};
 use crate::case::{Buffer, BufferKind, Case};
 use crate::error::Error;
 use crate::interp::{
-    Agreement, Arithmetic, Blocks, Elements, ExpressionDifference, Fingerprints, Interpreted, Mismatch, Report,
-    Symbolic,
+    Agreement, Arithmetic, Blocks, Elements, ExpressionDifference, FREE_ORDER, Fingerprints, Interpreted, Mismatch,
+    Report, Symbolic,
 };
 use crate::number;
 use crate::tolerance::Tolerance;
@@ -82,6 +82,8 @@ pub enum Cause {
     UnknownDecision,
     /// A stored element depends on data by an operation without a rule.
     UnknownTerm,
+    /// A result of the original depends on an order that the specification leaves open.
+    FreeOrder,
     /// Data decides something in the lowered module that it does not decide in the original.
     NewDecision,
     /// The expressions differ, and the values agree: a law that is not known here may make them equal.
@@ -94,12 +96,13 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 9] = [
+    pub const ALL: [Cause; 10] = [
         Cause::OriginalUndefined,
         Cause::NotRun,
         Cause::TooLarge,
         Cause::UnknownDecision,
         Cause::UnknownTerm,
+        Cause::FreeOrder,
         Cause::NewDecision,
         Cause::UnknownLaw,
         Cause::Bound,
@@ -114,6 +117,7 @@ impl Cause {
             Cause::TooLarge => "too-large",
             Cause::UnknownDecision => "unknown-decision",
             Cause::UnknownTerm => "unknown-term",
+            Cause::FreeOrder => "free-order",
             Cause::NewDecision => "new-decision",
             Cause::UnknownLaw => "unknown-law",
             Cause::Bound => "bound",
@@ -134,6 +138,9 @@ impl Verdict {
     }
 
     fn lost(cause: Cause, operation: Option<&str>, message: String) -> Verdict {
+        if operation == Some(FREE_ORDER) {
+            return Verdict::open(Cause::FreeOrder, message);
+        }
         Verdict::NotProvable(Open { cause, operation: operation.map(str::to_owned), message })
     }
 }
@@ -497,7 +504,7 @@ fn judged(
         if first.certain {
             return Ok(Err(Verdict::Refuted(what)));
         }
-        let values = match witness::distance(interpreted.config, original, a, b)? {
+        let values = match witness::distance(interpreted.config, original, a, b, false)? {
             Distance::Beyond(found) => Some(found),
             Distance::Agree | Distance::WithinBounds(_) => witness::find(interpreted, original, lowered, data)?,
         };
@@ -530,7 +537,8 @@ fn judged(
     if agreement.stored == 0 {
         return Ok(Err(Verdict::open(Cause::NothingStored, "nothing is stored")));
     }
-    Ok(match witness::distance(interpreted.config, original, a, b)? {
+    // The expressions agree, and no decision is another one.
+    Ok(match witness::distance(interpreted.config, original, a, b, true)? {
         Distance::Agree => Ok(None),
         Distance::WithinBounds(apart) => Ok(Some(apart)),
         Distance::Beyond(values) => {

@@ -26,22 +26,31 @@ pub(crate) enum Distance {
     Beyond(String),
 }
 
-/// Returns how far apart the values are that two runs stored with a case's data.
+/// Returns how far apart the values are that two runs stored with a case's data. `same_decisions` is true if the second decides
+/// nothing in another way than the first.
 pub(crate) fn distance(
     config: Config,
     (module, case): (&Module, &Case),
     a: &Fingerprints,
     b: &Fingerprints,
+    same_decisions: bool,
 ) -> Result<Distance, Error> {
-    apart(config, module, case, [a, b].map(|side| Interpreted::outcome(side.memory.clone(), &Report::default())))
+    let outcomes = [a, b].map(|side| Interpreted::outcome(side.memory.clone(), &Report::default()));
+    apart(config, (module, case), outcomes, same_decisions)
 }
 
 /// Returns how far apart two outcomes are.
-fn apart(config: Config, module: &Module, case: &Case, [wanted, got]: [Outcome; 2]) -> Result<Distance, Error> {
+fn apart(
+    config: Config,
+    (module, case): (&Module, &Case),
+    [wanted, got]: [Outcome; 2],
+    same_decisions: bool,
+) -> Result<Distance, Error> {
     if got.compare(&wanted, case)?.is_empty() {
         return Ok(Distance::Agree);
     }
-    let bounds = Bounds::derive(module, case, config);
+    let derive = if same_decisions { Bounds::of_same_decisions } else { Bounds::derive };
+    let bounds = derive(module, case, config);
     let found = got.compare_within(&wanted, case, &bounds, 2)?;
     if found.is_empty() {
         return Ok(Distance::Agree);
@@ -54,7 +63,7 @@ fn apart(config: Config, module: &Module, case: &Case, [wanted, got]: [Outcome; 
     let largest = found.iter().filter_map(|difference| difference.largest).map(|(error, _)| error);
     Ok(match got.compare_within(&wanted, &derived, &bounds, 2)?.first() {
         None => Distance::WithinBounds(largest.fold(0.0, f64::max)),
-        Some(_) => Distance::Beyond(found.first().map(ToString::to_string).unwrap_or_default()),
+        Some(beyond) => Distance::Beyond(beyond.to_string()),
     })
 }
 
@@ -87,7 +96,7 @@ pub(crate) fn find(
         let outcomes = [wanted, got].map(|memory| Interpreted::outcome(memory, &Report::default()));
         let found = match with_digits {
             true => beyond_bounds(interpreted.config, module, &one, outcomes)?,
-            false => match apart(interpreted.config, module, &one, outcomes)? {
+            false => match apart(interpreted.config, (module, &one), outcomes, false)? {
                 Distance::Beyond(found) => Some(found),
                 Distance::Agree | Distance::WithinBounds(_) => None,
             },

@@ -5,6 +5,7 @@
 //! are floats, `%i`, `%j`, `%k` unsigned integers of 32 bits, `%h` an unsigned one that holds two halves.
 
 mod proof_common;
+mod proof_head;
 
 use std::path::Path;
 
@@ -13,152 +14,7 @@ use coop_exec::interp::{Arithmetic, Interpreted};
 use coop_exec::proof::{Options, Proof, Verdict, prove};
 use coop_ir::Module;
 use proof_common::Pairs;
-
-const HEAD: &str = "
-    OpCapability Shader
-    OpCapability Float16
-    OpCapability Int8
-    OpCapability Int16
-    OpCapability BFloat16TypeKHR
-    OpCapability StorageBuffer16BitAccess
-    OpExtension \"SPV_KHR_16bit_storage\"
-    OpExtension \"SPV_KHR_bfloat16\"
-    %glsl = OpExtInstImport \"GLSL.std.450\"
-    OpMemoryModel Logical GLSL450
-    OpEntryPoint GLCompute %main \"main\"
-    OpExecutionMode %main LocalSize 1 1 1
-    OpDecorate %floats ArrayStride 4
-    OpDecorate %uints ArrayStride 4
-    OpDecorate %halves ArrayStride 2
-    OpMemberDecorate %float_block 0 Offset 0
-    OpMemberDecorate %uint_block 0 Offset 0
-    OpMemberDecorate %half_block 0 Offset 0
-    OpDecorate %float_block Block
-    OpDecorate %uint_block Block
-    OpDecorate %half_block Block
-    OpDecorate %F DescriptorSet 0
-    OpDecorate %F Binding 0
-    OpDecorate %I DescriptorSet 0
-    OpDecorate %I Binding 1
-    OpDecorate %H DescriptorSet 0
-    OpDecorate %H Binding 2
-    OpDecorate %D DescriptorSet 0
-    OpDecorate %D Binding 3
-    OpDecorate %E DescriptorSet 0
-    OpDecorate %E Binding 4
-    %void = OpTypeVoid
-    %fn = OpTypeFunction %void
-    %bool = OpTypeBool
-    %uint = OpTypeInt 32 0
-    %byte = OpTypeInt 8 0
-    %float = OpTypeFloat 32
-    %half = OpTypeFloat 16
-    %bfloat = OpTypeFloat 16 BFloat16KHR
-    %short = OpTypeInt 16 0
-    %half2 = OpTypeVector %half 2
-    %float2 = OpTypeVector %float 2
-    %byte4 = OpTypeVector %byte 4
-    %n0 = OpConstant %uint 0
-    %n1 = OpConstant %uint 1
-    %n2 = OpConstant %uint 2
-    %n3 = OpConstant %uint 3
-    %n4 = OpConstant %uint 4
-    %n8 = OpConstant %uint 8
-    %n15 = OpConstant %uint 15
-    %n16 = OpConstant %uint 16
-    %n13 = OpConstant %uint 13
-    %n64 = OpConstant %uint 64
-    %n4095 = OpConstant %uint 4095
-    %n32767 = OpConstant %uint 32767
-    %n32768 = OpConstant %uint 32768
-    %quiet = OpConstant %uint 4194304
-    %infinity = OpConstant %uint 2139095040
-    %upper = OpConstant %uint 4294901760
-    %upper19 = OpConstant %uint 4294959104
-    %n28 = OpConstant %uint 28
-    %n240 = OpConstant %uint 240
-    %n65535 = OpConstant %uint 65535
-    %most = OpConstant %uint 2147483647
-    %top = OpConstant %uint 2147483648
-    %minus1 = OpConstant %uint 4294967295
-    %zero = OpConstant %float 0
-    %one = OpConstant %float 1
-    %two = OpConstant %float 2
-    %three = OpConstant %float 3
-    %tenth = OpConstant %float 0.1
-    %huge = OpConstant %float 2305843009213693952
-    %floats = OpTypeRuntimeArray %float
-    %uints = OpTypeRuntimeArray %uint
-    %halves = OpTypeRuntimeArray %half
-    %float_block = OpTypeStruct %floats
-    %uint_block = OpTypeStruct %uints
-    %half_block = OpTypeStruct %halves
-    %p_float_block = OpTypePointer StorageBuffer %float_block
-    %p_uint_block = OpTypePointer StorageBuffer %uint_block
-    %p_half_block = OpTypePointer StorageBuffer %half_block
-    %p_float = OpTypePointer StorageBuffer %float
-    %p_uint = OpTypePointer StorageBuffer %uint
-    %p_half = OpTypePointer StorageBuffer %half
-    %F = OpVariable %p_float_block StorageBuffer
-    %I = OpVariable %p_uint_block StorageBuffer
-    %H = OpVariable %p_half_block StorageBuffer
-    %D = OpVariable %p_float_block StorageBuffer
-    %E = OpVariable %p_uint_block StorageBuffer
-    %main = OpFunction %void None %fn
-    %entry = OpLabel
-    %pa = OpAccessChain %p_float %F %n0 %n0
-    %pb = OpAccessChain %p_float %F %n0 %n1
-    %pc = OpAccessChain %p_float %F %n0 %n2
-    %pi = OpAccessChain %p_uint %I %n0 %n0
-    %pj = OpAccessChain %p_uint %I %n0 %n1
-    %pk = OpAccessChain %p_uint %I %n0 %n2
-    %pd = OpAccessChain %p_float %D %n0 %n0
-    %pe = OpAccessChain %p_uint %E %n0 %n0
-    %ph0 = OpAccessChain %p_half %H %n0 %n0
-    %ph1 = OpAccessChain %p_half %H %n0 %n1
-    %a = OpLoad %float %pa
-    %b = OpLoad %float %pb
-    %c = OpLoad %float %pc
-    %i = OpLoad %uint %pi
-    %j = OpLoad %uint %pj
-    %k = OpLoad %uint %pk
-";
-
-const CASE: &str = "
-workgroups = [1, 1, 1]
-[[buffer]]
-name = \"F\"
-binding = 0
-type = \"f32\"
-count = 8
-fill = { values = [1.5, -2.25, 3.125, 4.0, 5.0, 6.0, 7.0, 8.0] }
-[[buffer]]
-name = \"I\"
-binding = 1
-type = \"u32\"
-count = 8
-fill = { values = [3, 70000, 5, 6, 7, 8, 9, 10] }
-[[buffer]]
-name = \"H\"
-binding = 2
-type = \"f16\"
-count = 8
-fill = { values = [1.5, -2.25, 3.125, 4.0, 5.0, 6.0, 7.0, 8.0] }
-[[buffer]]
-name = \"D\"
-binding = 3
-type = \"f32\"
-count = 8
-fill = { constant = 99 }
-[[buffer]]
-name = \"E\"
-binding = 4
-type = \"u32\"
-count = 8
-fill = { constant = 99 }
-";
-
-const PAIRS: Pairs = Pairs { head: HEAD, case: CASE, fixed: &[] };
+use proof_head::{CASE, HEAD, PAIRS};
 
 fn module(body: &str) -> Module {
     PAIRS.module(body)
@@ -473,13 +329,6 @@ fn laws_that_are_not_known_prove_nothing() {
         &float("%x = OpExtInst %float %glsl Exp %a\n%y = OpExtInst %float %glsl Exp %b\n%r = OpFMul %float %x %y"),
         "a law that is not known here",
     );
-    // A product of two halves in a wider type is not looked into.
-    is_open(
-        REALS,
-        &integer("%s = OpIAdd %uint %i %i\n%r = OpCopyObject %uint %s"),
-        &integer("%r = OpShiftLeftLogical %uint %i %n1"),
-        "a law that is not known here",
-    );
     let undefined = "%u = OpUndef %float\n%r = OpFAdd %float %a %u";
     is_open(REALS, &float(undefined), &float(undefined), "undefined behaviour");
     is_refuted(REALS, &float("%r = OpCopyObject %float %a"), &float(undefined));
@@ -587,11 +436,33 @@ fn integers_wrap() {
     is_proved(REALS, &byte, &emulated("%r = OpBitFieldSExtract %uint %t %n0 %n8"));
     is_not_proved(&byte, &emulated("%r = OpCopyObject %uint %t"));
     is_not_proved(&byte, &emulated("%r = OpBitFieldUExtract %uint %t %n0 %n8"));
-    // A sum is shifted as it is multiplied.
     let sum = "%s = OpIAdd %uint %i %j\n";
     let shifted = integer(&format!("{sum}%r = OpShiftLeftLogical %uint %s %n4"));
     is_proved(REALS, &shifted, &integer(&format!("{sum}%r = OpIMul %uint %s %n16")));
     is_not_proved(&shifted, &integer(&format!("{sum}%r = OpIMul %uint %s %n15")));
+}
+
+/// Twice a pattern, or a power of two times one, is its bits shifted; 0 times anything is 0.
+#[test]
+fn patterns_are_multiplied_by_powers_of_two() {
+    let shifted = |by: &str| integer(&format!("%r = OpShiftLeftLogical %uint %i {by}"));
+    let sum = "%s = OpIAdd %uint %i %i\n";
+    let [twice, eight] = [&format!("{sum}%r = OpCopyObject %uint %s"), "%r = OpIMul %uint %n8 %i"].map(integer);
+    let four = integer("%t = OpIMul %uint %i %n3\n%r = OpIAdd %uint %t %i");
+    for (one, by, wrong) in [(twice, "%n1", "%n2"), (eight, "%n3", "%n4"), (four, "%n2", "%n3")] {
+        is_proved(REALS, &one, &shifted(by));
+        is_proved(REALS, &shifted(by), &one);
+        is_not_proved(&one, &shifted(wrong));
+    }
+    // As a number that is converted, the bits that are lost at the top count.
+    let float_of = |by: &str| float(&format!("{by}\n%r = OpConvertUToF %float %s"));
+    is_not_proved(&float_of(sum), &float("%f = OpConvertUToF %float %i\n%r = OpFMul %float %f %two"));
+    let low = "%n = OpBitwiseAnd %uint %i %n15\n";
+    let exact = float(&format!("{low}%f = OpConvertUToF %float %n\n%r = OpFMul %float %f %two"));
+    is_proved(REALS, &float_of(&format!("{low}%s = OpIAdd %uint %n %n")), &exact);
+    let masked = |by: &str| integer(&format!("%t = OpIMul %uint %i {by}\n%r = OpBitwiseAnd %uint %t %i"));
+    is_proved(REALS, &integer("%r = OpISub %uint %j %j"), &masked("%n0"));
+    is_not_proved(&integer("%r = OpISub %uint %j %j"), &masked("%n1"));
 }
 
 /// The modes differ in what they take for the same.

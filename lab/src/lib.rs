@@ -20,6 +20,7 @@ pub mod planted;
 pub mod profiles;
 pub mod proof_campaign;
 pub mod proof_parts;
+pub mod proof_reasons;
 pub mod proofs;
 pub mod record;
 pub mod uniformity;

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use coop_cli::args::TargetArg;
 use coop_cli::progress::interrupted;
-use coop_exec::interp::ExpressionDifference;
 use coop_exec::proof::{Options, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::generator::{Dialect, GeneratorProfile, Limits};
+use crate::proof_reasons::Reason;
 use crate::proofs::{generated, word};
 
 /// The longest run of one module.
@@ -110,9 +110,10 @@ impl Table {
         self.rows.iter().filter(|(key, _)| key[1] == verdict).map(|(_, of)| of.count).sum()
     }
 
-    /// Returns the targets and the first modules of the outcomes that are wrong: refutations and failures.
+    /// Returns the targets and the first modules of the outcomes that are wrong: refutations, failures, and proofs that are open
+    /// by no known kind of reason.
     pub fn wrong(&self) -> impl Iterator<Item = (&str, &Outcomes)> {
-        self.of(|verdict| matches!(verdict, REFUTED | FAILED))
+        self.of(|verdict| matches!(verdict, REFUTED | FAILED | UNEXPLAINED))
     }
 
     /// Returns the targets and the first modules of what is neither proved nor refuted.
@@ -138,21 +139,11 @@ impl Table {
 
 const PROVED: &str = "proved";
 const OPEN: &str = "not provable";
+/// Open by no kind of reason that is known: somebody has to look.
+const UNEXPLAINED: &str = "not explained";
 const REFUTED: &str = "refuted";
 const REFUSED: &str = "not lowered";
 pub(crate) const FAILED: &str = "failed";
-
-/// Returns what a law would be about that makes two expressions equal, if it is one of those that are known to be missing.
-fn law(difference: &ExpressionDifference) -> Option<&'static str> {
-    let [original, lowered] = &difference.functions;
-    let only = |name: &str| lowered.contains(name) && !original.contains(name);
-    Some(match () {
-        () if original.contains("saturating MulAdd") => "a sum that is clamped after each step, or once",
-        () if only("UGreaterThan") && only("BitwiseAnd") => "a rounding that integer instructions make",
-        () if only("Select") => "a function that choices make",
-        () => return None,
-    })
-}
 
 impl Campaign {
     /// Proves the lowerings. `report` gets the number of modules done, every now and then.
@@ -249,16 +240,19 @@ impl Campaign {
         subject.interpreted = subject.interpreted.within(MOST_TIME);
         let proof = subject.prove(&self.options);
         let difference = proof.as_ref().ok().and_then(|proof| proof.difference.as_ref());
-        let law = difference.and_then(law);
-        let difference = difference.map(|difference| format!("\n{difference}")).unwrap_or_default();
-        match proof.map(|proof| proof.verdict) {
+        let text = difference.map(|difference| format!("\n{difference}")).unwrap_or_default();
+        match proof.as_ref().map(|proof| &proof.verdict) {
             Ok(Verdict::Proved) => (PROVED, String::new(), String::new()),
             Ok(Verdict::NotProvable(open)) => {
-                let operation =
-                    law.map(str::to_owned).or(open.operation).map(|of| format!(": {of}")).unwrap_or_default();
-                (OPEN, format!("{}{operation}", open.cause.name()), open.message + &difference)
+                let operation = open.operation.as_ref().map(|of| format!(": {of}")).unwrap_or_default();
+                let (verdict, reason) = match Reason::of(open, difference) {
+                    Some(Reason::Law(law)) => (OPEN, Reason::Law(law).name().to_owned()),
+                    Some(reason) => (OPEN, format!("{}{operation}", reason.name())),
+                    None => (UNEXPLAINED, format!("{}{operation}", open.cause.name())),
+                };
+                (verdict, reason, open.message.clone() + &text)
             }
-            Ok(Verdict::Refuted(why)) => (REFUTED, String::new(), why + &difference),
+            Ok(Verdict::Refuted(why)) => (REFUTED, String::new(), why.clone() + &text),
             Err(error) => (FAILED, "the proof".to_owned(), error.to_string()),
         }
     }

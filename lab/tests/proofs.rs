@@ -13,7 +13,8 @@ use coop_lab::generator::Dialect;
 use coop_lab::planted::{Kind, sites};
 use coop_lab::proof_campaign::{Campaign, Outcomes};
 use coop_lab::proof_parts::{ENDED, Parts};
-use coop_lab::proofs::{List, Setting, Subject, Tally, word};
+use coop_lab::proof_reasons::Reason;
+use coop_lab::proofs::{List, Setting, Subject, Tally, made, word};
 
 fn subjects(path: &Path, only: &[&str]) -> Vec<Subject> {
     let list = List::load(path).unwrap_or_else(|error| panic!("{error}"));
@@ -192,4 +193,73 @@ fn a_campaign_goes_on_from_its_file() {
     let other = Campaign { targets: vec![TargetArg::Scalar], ..campaign(10) };
     let refused = Parts { campaign: &other, command: &command }.run(&path, &|_| ());
     assert!(refused.is_err_and(|why| why.contains("take another file")));
+}
+
+/// An open proof has a kind of reason that is known; one of another kind would be an outcome that somebody has to look at.
+#[test]
+fn open_proofs_have_known_reasons() {
+    let targets = [TargetArg::Scalar, TargetArg::Khr];
+    let campaign = Campaign {
+        modules: 21,
+        seed: 700_000,
+        dialects: Dialect::ALL.to_vec(),
+        targets: targets.to_vec(),
+        options: options(),
+        jobs: 2,
+        most: None,
+    };
+    let table = campaign.run(&|_| ());
+    let wrong: Vec<String> = table.wrong().map(|(to, of)| format!("{} to {to}: {}", of.first(), of.message)).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let names: Vec<&str> = Reason::all().map(Reason::name).collect();
+    for (_, of) in table.open() {
+        let kind = of.reason.split(':').next().unwrap_or_default();
+        assert!(names.contains(&kind), "{}: {}", of.first(), of.reason);
+    }
+    assert!(table.count("proved") >= 30, "{}", table.text());
+}
+
+/// Proves the lowerings of so many modules of each kind in which subgroups and workgroups meet.
+fn meetings(count: usize) {
+    let kinds = [
+        "a factor from the module's own shared memory",
+        "a matrix of another subgroup",
+        "atomic instructions of all workgroups",
+        "two entry points of one function",
+    ];
+    let targets = [TargetArg::Scalar, TargetArg::Khr];
+    let campaign = Campaign {
+        modules: 1,
+        seed: 0,
+        dialects: Dialect::ALL.to_vec(),
+        targets: targets.to_vec(),
+        options: options(),
+        jobs: 1,
+        most: None,
+    };
+    for (kind, target) in kinds.into_iter().flat_map(|kind| targets.map(|target| (kind, target))) {
+        let has = |seed: &u64| made(campaign.profile(*seed, target), *seed).made.contains_key(kind);
+        let (mut proved, mut wrong) = (0, Vec::new());
+        for seed in (900_000..).filter(has).take(count) {
+            let of = campaign.prove(seed, target);
+            match of.verdict.as_str() {
+                "proved" => proved += 1,
+                "not provable" | "not lowered" => {}
+                _ => wrong.push(format!("{} to {}: {}: {}", of.first(), of.target, of.verdict, of.message)),
+            }
+        }
+        assert!(wrong.is_empty(), "{kind}: {}", wrong.join("\n"));
+        assert!(proved * 2 >= count, "{kind} to {}: {proved} of {count} are proved", word(target));
+    }
+}
+
+#[test]
+fn modules_whose_subgroups_and_workgroups_meet_are_proved() {
+    meetings(2);
+}
+
+#[test]
+#[ignore = "scripts/test.sh long runs it: minutes; the test above has two modules of each kind"]
+fn many_modules_whose_subgroups_and_workgroups_meet_are_proved() {
+    meetings(200);
 }

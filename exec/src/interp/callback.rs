@@ -16,12 +16,39 @@ use super::taint::Taint;
 use super::tensor::{Coords, Hit, TensorLayout, TensorView, locate};
 use super::types::{Coop, Kind, Ty};
 
+/// The reason for which the term of a reduction is lost.
+pub(crate) const FREE_ORDER: &str = "a reduction whose result depends on the order of the elements";
+
 /// An element for a decode function to compute.
 struct Job {
     element: u32,
     linear: u64,
     block: Vec<u32>,
     within: Vec<u32>,
+}
+
+/// The laws that a function of two floats has kept so far: both are true until an application breaks them.
+#[derive(Clone, Copy)]
+struct Law {
+    num: Num,
+    is_sum: bool,
+    is_product: bool,
+}
+
+impl Law {
+    fn of(num: Num) -> Law {
+        Law { num, is_sum: num.is_float(), is_product: num.is_float() }
+    }
+
+    /// Looks at one application.
+    fn look(&mut self, a: u64, b: u64, result: u64) {
+        let [x, y, got] = [a, b, result].map(|bits| self.num.to_f64(bits));
+        let is = |wanted: f64| {
+            let wanted = self.num.to_f64(self.num.encode_f64(wanted));
+            wanted == got || wanted.is_nan() && got.is_nan()
+        };
+        (self.is_sum, self.is_product) = (self.is_sum && is(x + y), self.is_product && is(x * y));
+    }
 }
 
 impl Machine<'_> {
@@ -82,9 +109,10 @@ impl Machine<'_> {
                 .error_bounds
                 .then(|| lists.iter().map(|list| list.iter().rev().copied().collect()).collect::<Vec<Vec<_>>>());
             let rotated = self.regs.symbols.is_some().then(|| lists.clone());
-            let mut folded = self.fold(lists, func, &range)?;
-            if let Some(mirrored) = mirrored {
-                self.orders(&mut folded, mirrored, func, a.num, &range)?;
+            let mut law = mirrored.is_some().then(|| Law::of(a.num));
+            let mut folded = self.fold(lists, func, &range, law.as_mut())?;
+            if let Some((mirrored, law)) = mirrored.zip(law) {
+                self.orders(&mut folded, mirrored, func, law, &range)?;
             }
             if let Some(rotated) = rotated {
                 self.free_order(&mut folded, rotated, func, &range)?;
@@ -107,23 +135,28 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Adds the error bound of a free order of summation where another order gives another result.
+    /// Sets the error bounds of reductions whose order is free: of sums and products, by their operands; of other functions there
+    /// is none where another order gives another result.
     fn orders(
         &mut self,
         folded: &mut [(u64, Taint)],
         mirrored: Vec<Vec<(u64, Taint)>>,
         func: usize,
-        num: Num,
+        mut law: Law,
         range: &Range<usize>,
     ) -> Result<(), Stop> {
-        let others = self.fold(mirrored.clone(), func, range)?;
-        if !num.is_float() || folded.iter().map(|f| f.0).eq(others.iter().map(|f| f.0)) {
-            return Ok(());
-        }
-        for (result, list) in folded.iter_mut().zip(&mirrored).filter(|f| !f.0.1.is_undefined()) {
-            let sure = list.iter().all(|v| v.1 == Taint::Exact);
-            let own = error_bound::of_terms(list.iter().map(|v| num.to_f64(v.0)), num, sure);
-            result.1 = Taint::inexact(result.1.bound(true) + own, true);
+        let others = self.fold(mirrored.clone(), func, range, Some(&mut law))?;
+        let same = folded.iter().map(|f| f.0).eq(others.iter().map(|f| f.0));
+        for (result, list) in folded.iter_mut().zip(&mirrored).filter(|f| !f.0.1.is_undefined() && f.1.len() > 1) {
+            let terms = || list.iter().map(|v| (law.num.to_f64(v.0), v.1.bound(true)));
+            let by = match () {
+                () if law.is_sum => error_bound::of_free_sum(terms(), law.num),
+                () if law.is_product => error_bound::of_free_product(terms(), law.num),
+                () if same => continue,
+                () => f64::NAN,
+            };
+            // The function's own bound is that of one order, with what is flushed to zero.
+            result.1 = Taint::inexact(error_bound::larger(by, result.1.bound(true)), true);
         }
         Ok(())
     }
@@ -138,7 +171,7 @@ impl Machine<'_> {
         range: &Range<usize>,
     ) -> Result<(), Stop> {
         rotated.iter_mut().filter(|list| list.len() > 1).for_each(|list| list.rotate_left(1));
-        let others = self.fold(rotated, func, range)?;
+        let others = self.fold(rotated, func, range, None)?;
         for (one, (value, other)) in folded.iter_mut().zip(others) {
             let same = match (one.1, other) {
                 (Taint::Term(a), Taint::Term(b)) => a.key() == b.key(),
@@ -146,7 +179,7 @@ impl Machine<'_> {
                 (a, b) => a == b,
             };
             if !same && let Some(symbols) = &mut self.regs.symbols {
-                one.1 = symbols.lose("a reduction whose result depends on the order of the elements");
+                one.1 = symbols.lose(FREE_ORDER);
             }
         }
         Ok(())
@@ -158,6 +191,7 @@ impl Machine<'_> {
         mut lists: Vec<Vec<(u64, Taint)>>,
         func: usize,
         range: &Range<usize>,
+        mut law: Option<&mut Law>,
     ) -> Result<Vec<(u64, Taint)>, Stop> {
         let params = self.p.functions[func].params.clone();
         let ret = self.p.functions[func].ret.0;
@@ -174,8 +208,12 @@ impl Machine<'_> {
                     mask.set(lane);
                 }
                 self.call_back(func, &mask)?;
-                for lane in range.clone().take(chunk.len()) {
-                    results.push((self.regs.get(ret, lane), self.regs.taint(ret, lane)));
+                for (lane, (k, i)) in range.clone().zip(chunk) {
+                    let result = self.regs.get(ret, lane);
+                    if let Some(law) = &mut law {
+                        law.look(lists[*k][*i].0, lists[*k][*i + 1].0, result);
+                    }
+                    results.push((result, self.regs.taint(ret, lane)));
                 }
             }
             let mut results = results.into_iter();

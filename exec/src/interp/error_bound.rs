@@ -11,7 +11,9 @@
 //! - A product of floats may be contracted with a following addition: it is off by what rounding took away.
 //! - Subnormal operands and results of float arithmetic and conversions may be flushed to zero.
 //! - Division and GLSL.std.450: the precision that Vulkan demands.
-//! - A conversion to bf16 may truncate.
+//! - A conversion to bf16 may truncate, and so may the use of a factor as tf32, which may as well keep all bits.
+//! - A reduction, or a group operation, that adds or multiplies: the order is free, and the interpreter's rounds as others
+//!   do, so the bound counts twice.
 //!
 //! Propagation: an instruction is computed again at the ends of its operands' intervals, and the farthest result
 //! counts, which is exact for functions that are monotone in each operand. Sums of products take the first order of
@@ -233,7 +235,7 @@ fn around(num: Num, v: u64, by: f64) -> Vec<u64> {
 }
 
 /// Returns the larger of two bounds; NaN if either is.
-fn larger(a: f64, b: f64) -> f64 {
+pub(super) fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || a > b { a } else { b }
 }
 
@@ -299,7 +301,10 @@ fn dot(regs: &mut Regs, num: Num, a: &[Row], b: &[Row], dst: Row) {
 pub(super) fn of_products(a: &[(f64, f64)], b: &[(f64, f64)], c: (f64, f64), to: Num) -> f64 {
     let mut carried = c.1;
     for ((x, ex), (y, ey)) in a.iter().zip(b) {
-        if *ex != 0.0 || *ey != 0.0 {
+        if *ex == f64::INFINITY || *ey == f64::INFINITY {
+            // Any value times 0 may be any value, too.
+            carried += ex + ey;
+        } else if *ex != 0.0 || *ey != 0.0 {
             carried += x.abs() * ey + y.abs() * ex + ex * ey;
         }
     }
@@ -351,10 +356,56 @@ pub(super) fn of_terms(terms: impl Iterator<Item = f64> + Clone, to: Num, sure: 
     growth(count, to) * size + quantum(to) + flushed
 }
 
+/// Returns how far another order of a sum of numbers with bounds may be from the interpreter's, which rounds after each addition
+/// too: both are as far from the sum as [`of_terms`] says.
+pub(super) fn of_free_sum(terms: impl Iterator<Item = (f64, f64)> + Clone, to: Num) -> f64 {
+    if terms.clone().count() < 2 {
+        return terms.map(|t| t.1).sum();
+    }
+    let carried: f64 = terms.clone().map(|t| t.1).sum();
+    if !carried.is_finite() {
+        return carried;
+    }
+    let own = of_terms(terms.map(|t| t.0 + t.1.copysign(t.0)), to, carried == 0.0);
+    if carried + own == 0.0 { 0.0 } else { carried + 2.0 * own + quantum(to) }
+}
+
+/// Returns how far another order of a product of numbers with bounds may be from the interpreter's. Products of powers of two are
+/// exact.
+pub(super) fn of_free_product(factors: impl Iterator<Item = (f64, f64)> + Clone, to: Num) -> f64 {
+    let (count, product) = (factors.clone().count(), factors.clone().map(|f| f.0.abs()).product::<f64>());
+    let power = |f: (f64, f64)| f.1 == 0.0 && (f.0 == 0.0 || f.0.abs().log2().fract() == 0.0);
+    if count < 2 {
+        return factors.map(|f| f.1).sum();
+    }
+    // The order decides on the way whether a part is too large, or too small.
+    let most: f64 = factors.clone().map(|f| (f.0.abs() + f.1).max(1.0)).product();
+    let least: f64 = factors.clone().map(|f| (f.0.abs() - f.1).clamp(0.0, 1.0)).product();
+    if most > to.to_f64(to.largest(false)) || least != 0.0 && least < normal(to) {
+        return f64::INFINITY;
+    }
+    if factors.clone().all(power) {
+        return 0.0;
+    }
+    // The product of the largest factors, less that of the values, is what the bounds of the factors change.
+    let largest: f64 = factors.map(|f| f.0.abs() + f.1).product();
+    (largest - product) + 2.0 * growth(count, to) * largest + quantum(to)
+}
+
 /// Returns the relative error bound of a sum of `count` terms: each term is rounded at most once as a product and once
 /// in every addition, by less than a unit.
 fn growth(count: usize, to: Num) -> f64 {
     (1.0 + unit(to)).powf(count as f64 + 1.0) - 1.0
+}
+
+/// Returns how far a factor that is used as tf32 may be from the nearest number there: the specification does not say how the
+/// bits that tf32 lacks are dropped, nor that they are.
+pub(super) fn of_tf32(bits: u64, by: f64) -> f64 {
+    let value = Num::F32.to_f64(bits);
+    if by == 0.0 && bits & 0x1fff == 0 || !value.is_finite() {
+        return by;
+    }
+    by + ulp(Num::F32, bits) * 8192.0
 }
 
 /// Returns a unit in the last place of 1.
@@ -567,29 +618,85 @@ pub(super) fn of_atomic(op: Op, num: Num, old: (u64, Taint), given: (u64, Taint)
 /// Returns the taint of the result of a group operation on some values; `all` is the fallback.
 pub(super) fn of_group(what: GroupOp, num: Num, values: &[(u64, Taint)], all: Taint) -> Taint {
     let by = || values.iter().map(|v| v.1.bound(num.is_float()));
+    let numbers = || values.iter().map(|v| (num.to_f64(v.0), v.1.bound(true)));
     match what {
-        GroupOp::FAdd => {
-            let own = of_terms(values.iter().map(|v| num.to_f64(v.0)), num, all == Taint::Exact);
-            Taint::inexact(by().sum::<f64>() + own, true)
-        }
-        GroupOp::FMul if values.len() > 1 => {
-            let numbers: Vec<f64> = values.iter().map(|v| num.to_f64(v.0)).collect();
-            let product: f64 = numbers.iter().product();
-            let exact = all == Taint::Exact && numbers.iter().all(|x| x.abs().log2().fract() == 0.0);
-            let relative: f64 = values.iter().map(|v| v.1.bound(true) / num.to_f64(v.0).abs()).sum();
-            let unit = 2f64.powi(1 - num.precision() as i32) * values.len() as f64;
-            if exact || product == 0.0 && all == Taint::Exact {
-                all
-            } else {
-                Taint::inexact(product.abs() * (relative + unit), true)
-            }
-        }
-        GroupOp::FMul => values.first().map_or(all, |v| v.1),
+        GroupOp::FAdd => Taint::inexact(of_free_sum(numbers(), num), true),
+        GroupOp::FMul => Taint::inexact(of_free_product(numbers(), num), true),
         GroupOp::FMin | GroupOp::FMax | GroupOp::SMin | GroupOp::SMax | GroupOp::UMin | GroupOp::UMax
             if all.is_inexact() =>
         {
             Taint::inexact(by().fold(0.0, larger), num.is_float())
         }
         _ => all,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Combines numbers of a format in a random tree, or neighbors first.
+    fn combined(random: Option<&mut Random>, num: Num, list: &[f64], f: fn(f64, f64) -> f64) -> f64 {
+        let (mut list, mut random) = (list.to_vec(), random);
+        while list.len() > 1 {
+            let draw = |random: &mut Option<&mut Random>, n: usize| {
+                random.as_mut().map_or(0, |random| random.integer(0, n as i64 - 1) as usize)
+            };
+            let a = list.remove(draw(&mut random, list.len()));
+            let at = draw(&mut random, list.len());
+            list[at] = num.to_f64(num.encode_f64(f(a, list[at])));
+        }
+        list[0]
+    }
+
+    /// Any order is within the bound of the interpreter's, and what lacks an operand is not.
+    #[test]
+    fn orders_are_within_their_bounds() {
+        let mut random = Random::new(41);
+        let mut apart = [0u32; 2];
+        for round in 0..400 {
+            let num = [Num::F16, Num::Bf16, Num::F32][round % 3];
+            let count = 2 + round % 30;
+            for (kind, f) in [(|a, b| a + b) as fn(f64, f64) -> f64, |a, b| a * b].into_iter().enumerate() {
+                let (low, high) = if kind == 0 { (-4.0, 4.0) } else { (0.7, 1.4) };
+                let mut draw = || num.to_f64(num.encode_f64(low + random.unit() * (high - low)));
+                let list: Vec<f64> = (0..count).map(|_| draw()).collect();
+                let terms = || list.iter().map(|x| (*x, 0.0));
+                let by = if kind == 0 { of_free_sum(terms(), num) } else { of_free_product(terms(), num) };
+                let ours = combined(None, num, &list, f);
+                for _ in 0..8 {
+                    let other = combined(Some(&mut random), num, &list, f);
+                    assert!((ours - other).abs() <= by, "{num:?} {list:?}: {ours} {other} {by:e}");
+                    apart[kind] += u32::from(ours != other);
+                }
+                let without = combined(None, num, &list[1..], f);
+                let effect = if kind == 0 { list[0].abs() } else { (list[0] - 1.0).abs() * without };
+                assert!(effect <= 3.0 * by || (ours - without).abs() > by, "{num:?} {list:?}: {by:e}");
+            }
+        }
+        assert!(apart.iter().all(|n| *n > 1000), "{apart:?}: another order rounds in another way");
+    }
+
+    /// A factor is used as tf32 in whatever direction it is rounded, or as it is.
+    #[test]
+    fn factors_as_tf32_are_within_their_bounds() {
+        let mut random = Random::new(42);
+        for _ in 0..2000 {
+            let bits = random.bits() & 0x7fff_ffff;
+            let value = f32::from_bits(bits as u32);
+            if !value.is_normal() {
+                continue;
+            }
+            let ours = Num::F32.to_f64(super::super::num::round_tf32(bits));
+            let by = of_tf32(bits, 0.0);
+            let down = f64::from(f32::from_bits(bits as u32 & !0x1fff));
+            let up = f64::from(f32::from_bits((bits as u32 | 0x1fff) + 1));
+            let exact = bits & 0x1fff == 0;
+            assert_eq!(by == 0.0, exact, "{value:e}");
+            for other in [down, f64::from(value)].into_iter().chain((!exact).then_some(up)) {
+                assert!(!ours.is_finite() || !other.is_finite() || (ours - other).abs() <= by, "{value:e} {other:e}");
+            }
+        }
     }
 }

@@ -54,6 +54,7 @@ mod translate_matrix;
 mod translate_values;
 mod types;
 
+pub(crate) use callback::FREE_ORDER;
 pub use coverage::Coverage;
 pub use error_bound::{ErrorBound, ErrorBounds};
 pub use executor::Interpreted;

@@ -87,7 +87,7 @@ impl Machine<'_> {
                 symbols.multiply(&product, &mut self.tile_taint);
             }
             if floats[0] && self.config.error_bounds {
-                self.set_error_bounds(&scratch, &shape, nums[3]);
+                self.set_error_bounds(&scratch, &shape, nums[3], bit(operands::TF32));
             }
             self.scratch = scratch;
             self.scatter(i.dst, i.result, &range);
@@ -126,8 +126,11 @@ impl Machine<'_> {
     }
 
     /// Sets the error bound of each element of the product.
-    fn set_error_bounds(&mut self, scratch: &Scratch, s: &Shape, to: Num) {
-        let by = |k: usize, i: usize| scratch.taint[k].get(i).map_or(0.0, |taint| taint.bound(true));
+    fn set_error_bounds(&mut self, scratch: &Scratch, s: &Shape, to: Num, tf32: bool) {
+        let by = |k: usize, i: usize| {
+            let by = scratch.taint[k].get(i).map_or(0.0, |taint| taint.bound(true));
+            if tf32 && k < 2 { error_bound::of_tf32(scratch.values[k][i], by) } else { by }
+        };
         // `floats` has B by columns, the taints are by rows.
         let column = |n: usize| -> Vec<(f64, f64)> {
             (0..s.k).map(|k| (scratch.floats[1][n * s.k + k], by(1, k * s.n + n))).collect()

@@ -244,8 +244,8 @@ impl Gen<'_> {
         self.effect(Op::ControlBarrier, [scope, scope, semantics].map(Operand::Id));
     }
 
-    /// New shared memory with a region for each instance of a scope: two pointers to the own one, `gap` units behind its
-    /// start.
+    /// New shared memory with a region for each instance of a scope: two pointers, `gap` units behind its start,
+    /// the first to the own one, the second to that or to the next one.
     pub(super) fn shared_region(
         &mut self,
         elem: Id,
@@ -253,17 +253,19 @@ impl Gen<'_> {
         instances: u32,
         workgroup: bool,
     ) -> ([Id; 2], StorageClass) {
+        let next = instances > 1 && self.side.chance(90);
         let len = self.constant_u32(region * instances);
         let array = self.m.fresh_id();
         self.global(Inst::new(Op::TypeArray, None, Some(array), [elem, len].map(Operand::Id)));
         let variable = self.variable(StorageClass::Workgroup, array, None);
         let mut pointers = [variable; 2];
-        for p in &mut pointers {
+        for (k, p) in pointers.iter_mut().enumerate() {
             let at = if workgroup {
                 self.uniform(gap)
             } else {
                 self.capability(Capability::GroupNonUniform);
                 let id = self.builtin_value(coop_ir::spv::BuiltIn::SubgroupId, None);
+                let id = self.other_subgroup(id, next && k == 1);
                 let step = self.uniform(region);
                 let mut at = self.u32_op(Op::IMul, id, step);
                 if gap > 0 {

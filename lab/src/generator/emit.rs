@@ -80,6 +80,8 @@ pub(super) struct Gen<'a> {
     pub(super) e: Entropy<'a>,
     /// For choices that came later.
     pub(super) side: Side,
+    /// The entry point of the case, where the module has several.
+    entry: Option<&'static str>,
     pub(super) profile: GeneratorProfile,
     /// True if there are no specialization constants.
     fixed: bool,
@@ -138,6 +140,7 @@ impl<'a> Gen<'a> {
         Gen {
             e: Entropy::new(entropy),
             side: Side::new(entropy),
+            entry: None,
             profile,
             fixed: fixed || profile.dialect == Dialect::Kernel,
             m,
@@ -625,13 +628,26 @@ impl<'a> Gen<'a> {
         let interface = self.globals.iter().copied().map(Operand::Id);
         let operands = [ExecutionModel::GLCompute.into(), Operand::Id(main)].into_iter().chain(string_operands("main"));
         let entry = Inst::new(Op::EntryPoint, None, None, operands.chain(interface));
-        add_global(&mut self.m, entry);
+        add_global(&mut self.m, entry.clone());
         self.size_of_workgroup(main);
         if self.profile.dialect == Dialect::Nv1 && self.side.chance(64) {
             super::glsl450::declare(&mut self.m);
             self.note("memory model GLSL450");
         }
+        if self.side.chance(10) {
+            self.second_entry(&entry);
+        }
         self.finished()
+    }
+
+    /// Makes the function of the entry point that of another one too.
+    fn second_entry(&mut self, entry: &Inst) {
+        let mut ids = entry.ids().map(Operand::Id);
+        let Some(function) = ids.next() else { return };
+        let operands = [ExecutionModel::GLCompute.into(), function].into_iter().chain(string_operands("other"));
+        add_global(&mut self.m, Inst::new(Op::EntryPoint, None, None, operands.chain(ids)));
+        self.entry = Some("main");
+        self.note("two entry points of one function");
     }
 
     /// Leaves the declaration of what other capabilities imply to these.
@@ -681,6 +697,9 @@ impl<'a> Gen<'a> {
         let mut out = String::new();
         let [x, y] = self.workgroups;
         let _ = writeln!(out, "workgroups = [{x}, {y}, 1]\nseed = 1");
+        if let Some(entry) = self.entry {
+            let _ = writeln!(out, "entry = \"{entry}\"");
+        }
         if self.kernel() {
             out.push_str(&self.kernel_case());
         }

@@ -86,7 +86,12 @@ impl Gen<'_> {
                 Dialect::Qcom => self.qcom_statement(),
                 _ => self.nv2_statement(),
             },
-            0 => None,
+            0 => {
+                if !self.kernel() && self.side.chance(60) {
+                    self.atomic_extreme();
+                }
+                None
+            }
             1 | 2 => {
                 let mat = self.any_mat();
                 Some(self.load(mat))
@@ -106,11 +111,7 @@ impl Gen<'_> {
             15 | 16 => self.choose(),
             17 | 18 => self.elements(),
             19..=21 => self.variables(),
-            22 | 23 => {
-                let x = self.find(|_| true)?;
-                let to = self.turned(x.mat);
-                self.through_shared(x, to)
-            }
+            22 | 23 => self.shared_statement(),
             24 | 25 => self.selection(),
             26 => self.switch(),
             27..=29 => self.repeat(),
@@ -123,7 +124,7 @@ impl Gen<'_> {
     }
 
     /// A type of the same component type with the same extents or the opposite, maybe of another use.
-    fn turned(&mut self, mat: Mat) -> Mat {
+    pub(super) fn turned(&mut self, mat: Mat) -> Mat {
         let scalars_allowed = |this: &Self, use_: u32| this.scalars(use_).contains(&mat.scalar);
         let uses: Vec<u32> = (0..3).filter(|u| scalars_allowed(self, *u)).collect();
         let use_ = self.e.pick(&uses);

@@ -32,6 +32,7 @@ mod glsl450;
 mod intel;
 mod kernel;
 mod late;
+mod meeting;
 mod memory;
 pub mod mutate;
 mod number;

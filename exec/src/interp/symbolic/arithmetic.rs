@@ -221,7 +221,7 @@ impl Symbols {
 
     fn compare(&mut self, op: Op, num: Num, v: &[Value]) -> Taint {
         let (op, swap) = mirrored(op);
-        let mut ids: Vec<u64> = if num.is_float() {
+        let mut ids: SmallVec<[u64; 5]> = if num.is_float() {
             v.iter().map(|v| self.number(*v, num).0.bits()).collect()
         } else {
             v.iter().flat_map(|v| Symbols::identity(*v)).collect()
@@ -230,8 +230,8 @@ impl Symbols {
             let half = ids.len() / 2;
             ids.rotate_left(half);
         }
-        let width = if num.is_float() { 0 } else { num.bits() };
-        let taint = self.opaque(Num::Bool.bits(), &format!("{op} {width}"), &ids);
+        ids.push(if num.is_float() { 0 } else { u64::from(num.bits()) });
+        let taint = self.opaque(Num::Bool.bits(), op.name().unwrap_or("?"), &ids);
         if let (false, [a, b]) = (num.is_float(), v) {
             let (a, b) = if swap { (*b, *a) } else { (*a, *b) };
             self.note_comparison(op, a, b, taint);

@@ -3,13 +3,14 @@
 //! A pattern has one form: parts from the lowest bit up, none empty, neighbors merged where they continue each other. So
 //! two halves packed into a word are the same term as the word that is loaded from where the halves were stored.
 
+use coop_ir::hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::super::num::mask;
 use super::super::taint::Taint;
 use super::field::Fp;
 use super::term::{Degree, Sort, Term};
-use super::{Symbols, Value};
+use super::{Number, Symbols, Value};
 
 /// The origin of the bits of a part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -23,7 +24,7 @@ pub(super) enum Source {
 }
 
 /// Consecutive bits of a source.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Part {
     pub source: Source,
     pub from: u64,
@@ -45,6 +46,19 @@ impl Part {
 
 /// Parts from the lowest bit up. Most have one or two.
 pub(super) type Pattern = SmallVec<[Part; 3]>;
+
+/// Hashes that were computed before: a keyed hash takes longer than to look up what it is of.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The terms of patterns.
+    terms: FxHashMap<Pattern, Term>,
+    /// The atoms of terms by sort, width and fingerprint.
+    atoms: FxHashMap<(Sort, u64, u64), u64>,
+    /// The numbers that patterns stand for, without a sign and with one.
+    pub numbers: FxHashMap<Pattern, [Option<Number>; 2]>,
+    /// The symbols of bits of buffers.
+    pub bits: FxHashMap<(u32, u64), Fp>,
+}
 
 /// Appends a part, and merges it with the last one where it continues that.
 fn push(parts: &mut Pattern, part: Part) {
@@ -211,7 +225,15 @@ impl Symbols {
         }
         // Narrower and wider results of one polynomial have their low bits in common, if they have its fingerprint.
         let width = if term.sort() == Sort::Ring && self.modular.is_none() { 0 } else { u64::from(term.width()) };
-        let atom = self.symbol("atom", &[term.sort() as u64, width, term.fingerprint()]).bits();
+        let name = (term.sort(), width, term.fingerprint());
+        let atom = match self.known.atoms.get(&name) {
+            Some(atom) => *atom,
+            None => {
+                let atom = self.symbol("atom", &[term.sort() as u64, width, term.fingerprint()]).bits();
+                self.known.atoms.insert(name, atom);
+                atom
+            }
+        };
         self.atoms.insert(atom, term);
         smallvec![Part { source: Source::Atom(atom), from: 0, len: term.width() }]
     }
@@ -240,6 +262,7 @@ impl Symbols {
 
     /// Returns the value of a pattern as a taint.
     pub(super) fn of_parts(&mut self, parts: Pattern) -> Taint {
+        let parts = self.with_whole_numbers(parts);
         let width: u32 = parts.iter().map(|part| part.len).sum();
         match *parts.as_slice() {
             [Part { source: Source::Constant, .. }] => return Taint::Exact,
@@ -256,6 +279,9 @@ impl Symbols {
             }
             _ => {}
         }
+        if let Some(term) = self.known.terms.get(parts.as_slice()) {
+            return Taint::Term(*term);
+        }
         let fingerprint = self.hash("bits", &parts);
         let function = parts.iter().any(|part| match part.source {
             Source::Atom(atom) => self.atoms.get(&atom).is_none_or(|term| term.degree().is_uninterpreted()),
@@ -265,7 +291,9 @@ impl Symbols {
         let degree = if function { Degree::FUNCTION } else { Degree::SYMBOL };
         self.applied.insert(fingerprint.bits());
         self.parts.entry(fingerprint.bits()).or_insert_with(|| parts.as_slice().into());
-        Taint::Term(Term::new(Sort::Bits, width, fingerprint.bits(), degree))
+        let term = Term::new(Sort::Bits, width, fingerprint.bits(), degree);
+        self.known.terms.insert(parts, term);
+        Taint::Term(term)
     }
 
     /// Returns the hash of a pattern.

@@ -171,7 +171,7 @@ impl Agreement {
     ) {
         let (at, end) = (element * size, element * size + size);
         let (mut a, mut b) = (original.element(buffer, at, size), lowered.element(buffer, at, size));
-        if equal(a, b) || same_number(original, a, lowered, b) {
+        if same(original, a, lowered, b) {
             return;
         }
         // Constants are numbers of the type that was stored, not of the buffer's elements: these are compared where they lie,
@@ -181,7 +181,7 @@ impl Agreement {
             let extent = original.symbols.extent(buffer, from).or_else(|| lowered.symbols.extent(buffer, from));
             let Some((first, bytes)) = extent.filter(|(_, bytes)| *bytes <= 8) else { break };
             (a, b) = (original.element(buffer, first, bytes), lowered.element(buffer, first, bytes));
-            if !equal(a, b) && !same_number(original, a, lowered, b) {
+            if !same(original, a, lowered, b) {
                 break;
             }
             from = first + bytes;
@@ -251,6 +251,28 @@ impl Agreement {
             }
         }
     }
+}
+
+/// Returns true if two values of two runs are the same for all data.
+fn same(original: &mut Fingerprints, a: (Taint, u64), lowered: &mut Fingerprints, b: (Taint, u64)) -> bool {
+    equal(a, b) || same_number(original, a, lowered, b) || same_integer(original, a, lowered, b)
+}
+
+/// Returns true if a polynomial and a pattern of bits are the same integer modulo two to the power of their width.
+fn same_integer(
+    original: &mut Fingerprints,
+    (a, _): (Taint, u64),
+    lowered: &mut Fingerprints,
+    (b, _): (Taint, u64),
+) -> bool {
+    let (Taint::Term(a), Taint::Term(b)) = (a, b) else { return false };
+    let bits = |sort: Sort| matches!(sort, Sort::Input | Sort::Bits);
+    let mixed = a.sort() == Sort::Ring && bits(b.sort()) || bits(a.sort()) && b.sort() == Sort::Ring;
+    if !mixed || a.width() != b.width() {
+        return false;
+    }
+    let [a, b] = [(original, a), (lowered, b)].map(|(side, term)| side.symbols.name_of_integer(term));
+    a.is_some() && a == b
 }
 
 /// Returns true if an f32 is the number that a pattern of bits stands for: that of a bf16 in its upper half.

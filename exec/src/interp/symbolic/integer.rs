@@ -10,6 +10,8 @@
 
 use coop_ir::Op;
 
+use smallvec::SmallVec;
+
 use super::super::code::Conv;
 use super::super::num::{Num, mask, signed};
 use super::super::taint::Taint;
@@ -21,6 +23,17 @@ use super::{Arithmetic, Integer, Number, Operand, Rule, Symbols, Value};
 impl Symbols {
     /// Returns the number that a pattern stands for, read as signed or unsigned.
     fn pattern(&mut self, parts: &[Part], read_signed: bool) -> Number {
+        let known =
+            |this: &Symbols| this.known.numbers.get(parts).and_then(|numbers| numbers[usize::from(read_signed)]);
+        if let Some(number) = known(self) {
+            return number;
+        }
+        let number = self.new_pattern(parts, read_signed);
+        self.known.numbers.entry(parts.into()).or_default()[usize::from(read_signed)] = Some(number);
+        number
+    }
+
+    fn new_pattern(&mut self, parts: &[Part], read_signed: bool) -> Number {
         let (core, core_signed) = bits::core(parts);
         let width: u32 = parts.iter().map(|part| part.len).sum();
         let kept: u32 = core.iter().map(|part| part.len).sum();
@@ -46,6 +59,15 @@ impl Symbols {
         (symbol, if function { Degree::FUNCTION } else { Degree::SYMBOL })
     }
 
+    fn bit_of_buffer(&mut self, buffer: u32, bit: u64) -> Fp {
+        if let Some(symbol) = self.known.bits.get(&(buffer, bit)) {
+            return *symbol;
+        }
+        let symbol = self.symbol("bit of a buffer", &[u64::from(buffer), bit]);
+        self.known.bits.insert((buffer, bit), symbol);
+        symbol
+    }
+
     /// Returns the sum of the bits of a pattern, each with its weight: a bit of a buffer is a symbol, and so are the bits of
     /// another term together.
     fn sum_of_bits(&mut self, parts: &[Part], read_signed: bool) -> Fp {
@@ -63,9 +85,7 @@ impl Symbols {
                 source => {
                     for bit in 0..part.len {
                         let value = match source {
-                            Source::Input(buffer) => {
-                                self.symbol("bit of a buffer", &[u64::from(buffer), part.from + u64::from(bit)])
-                            }
+                            Source::Input(buffer) => self.bit_of_buffer(buffer, part.from + u64::from(bit)),
                             _ => Fp::integer(i128::from(part.from >> bit & 1)),
                         };
                         let value = value.times(weight);
@@ -130,6 +150,9 @@ impl Symbols {
     pub(super) fn integer_each(&mut self, op: Op, num: Num, v: &[Value]) -> Option<Taint> {
         let width = num.bits();
         let number = |this: &mut Symbols, k: usize| this.integer(v[k], width, true, width);
+        if let Some(taint) = self.shifted(op, width, v) {
+            return Some(taint);
+        }
         Some(match op {
             Op::IAdd | Op::ISub | Op::IMul => {
                 let (x, y) = (number(self, 0), number(self, 1));
@@ -156,8 +179,28 @@ impl Symbols {
             Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor => self.logic(op, width, v),
             Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic => return self.shift(op, width, v),
             Op::BitFieldUExtract | Op::BitFieldSExtract | Op::BitFieldInsert => return self.field(op, width, v),
+            Op::UDiv | Op::UMod => return self.narrow_division(op, width, v),
             _ => return None,
         })
+    }
+
+    /// Returns the result of a product of a pattern with a power of two, or of its sum with itself: the bits shifted, if none is
+    /// lost at the top.
+    fn shifted(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {
+        let power = |v: Value| (v.term.is_none() && v.bits.is_power_of_two()).then(|| v.bits.trailing_zeros());
+        let (of, by) = match (op, v) {
+            (Op::IMul, [x, y]) if [x, y].iter().any(|v| v.term.is_none() && v.bits == 0) => return Some(Taint::Exact),
+            (Op::IMul, [x, y]) => power(*y).map(|by| (*x, by)).or_else(|| power(*x).map(|by| (*y, by)))?,
+            (Op::IAdd, [x, y]) if x.term.is_some() && Symbols::identity(*x) == Symbols::identity(*y) => (*x, 1),
+            _ => return None,
+        };
+        if of.term.is_none_or(|term| term.sort() == Sort::Ring) {
+            return None;
+        }
+        let parts = self.parts(of, width);
+        let zero = [Part { source: Source::Constant, from: 0, len: by }];
+        let fits = by == 0 || bits::slice(&parts, width - by, by).as_slice() == zero;
+        fits.then(|| self.of_parts(bits::shifted_left(&parts, width, by)))
     }
 
     fn logic(&mut self, op: Op, width: u32, v: &[Value]) -> Taint {
@@ -175,11 +218,44 @@ impl Symbols {
             Some(_) if op == Op::BitwiseXor && a == b => Taint::Exact,
             Some(parts) if op != Op::BitwiseXor || !overlap(&a, &b, width) => self.of_parts(parts),
             _ => {
-                let taint = self.commutative(op, width, v);
+                let taint = self.together(op, width, v);
                 self.note_logic(op, width, v, taint);
                 taint
             }
         }
+    }
+
+    /// Returns the result of `and`, `or` or `xor` as that of all operands together, in whatever order and grouping. One that is there
+    /// twice counts once for the first two, and not at all for the last.
+    fn together(&mut self, op: Op, width: u32, v: &[Value]) -> Taint {
+        let mut members: Vec<u64> = Vec::new();
+        for value in v {
+            let word = self.symbol("operand", &Symbols::identity(*value)).bits();
+            match self.together.get(&word) {
+                Some((of, inner)) if *of == op => members.extend(inner),
+                _ => {
+                    members.push(word);
+                    self.operands.insert(word, *value);
+                }
+            }
+        }
+        members.sort_unstable();
+        if op == Op::BitwiseXor {
+            let odd = |same: &[u64]| (same.len() % 2 == 1).then_some(same[0]);
+            members = members.chunk_by(|a, b| a == b).filter_map(odd).collect();
+        } else {
+            members.dedup();
+        }
+        let taint = match *members.as_slice() {
+            [] => Taint::Exact,
+            [one] => self.operands.get(&one).and_then(|value| value.term).map_or(Taint::Exact, Taint::Term),
+            _ => self.opaque(width, op.name().unwrap_or("?"), &members),
+        };
+        if let (Taint::Term(term), true) = (taint, members.len() > 1) {
+            let word = self.symbol("operand", &Symbols::identity(Value { bits: 0, term: Some(term) })).bits();
+            self.together.insert(word, (op, members.into()));
+        }
+        taint
     }
 
     fn shift(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {
@@ -197,6 +273,28 @@ impl Symbols {
             _ => bits::shifted_right(&parts, width, by, op == Op::ShiftRightArithmetic),
         };
         Some(self.of_parts(parts))
+    }
+
+    /// Returns the result of a division of numbers that have zeros above: that of the numbers without these, in whatever width. `None`
+    /// if they have all the bits.
+    fn narrow_division(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {
+        let parts: SmallVec<[Pattern; 2]> = v.iter().map(|v| self.parts(*v, width)).collect();
+        let used = |parts: &Pattern| match parts.last() {
+            Some(top) if top.source == Source::Constant => width - (top.len - (64 - top.from.leading_zeros())),
+            _ => width,
+        };
+        let narrow = parts.iter().map(used).max().filter(|used| (1..width).contains(used))?;
+        let mut ids: SmallVec<[u64; 4]> = SmallVec::new();
+        for (v, parts) in v.iter().zip(&parts) {
+            let term = match self.of_parts(bits::slice(parts, 0, narrow)) {
+                Taint::Term(term) => Some(term),
+                _ => None,
+            };
+            ids.extend(Symbols::identity(Value { bits: mask(v.bits, narrow), term }));
+        }
+        let Taint::Term(term) = self.opaque(narrow, &format!("{op} {narrow}"), &ids) else { return None };
+        let quotient = self.parts(Value { bits: 0, term: Some(term) }, narrow);
+        Some(self.of_parts(bits::resized(&quotient, narrow, width, false)))
     }
 
     fn field(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {
@@ -224,7 +322,7 @@ impl Symbols {
     pub(super) fn commutative(&mut self, op: Op, width: u32, v: &[Value]) -> Taint {
         let mut ids = [Symbols::identity(v[0]), Symbols::identity(v[1])];
         ids.sort_unstable();
-        self.opaque(width, &op.to_string(), ids.as_flattened())
+        self.opaque(width, op.name().unwrap_or("?"), ids.as_flattened())
     }
 
     /// Returns the result of a conversion.

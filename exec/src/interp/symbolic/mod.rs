@@ -38,7 +38,7 @@ use super::code::Ins;
 use super::num::Num;
 use super::registers::Regs;
 use super::taint::Taint;
-use bits::Part;
+use bits::{Known, Part};
 pub use compare::{Agreement, Elements, Fingerprints, Mismatch};
 pub use coverage::Blocks;
 pub(super) use coverage::Trace;
@@ -104,10 +104,15 @@ pub(super) struct Symbols {
     seed: u64,
     /// The parts of the terms of sort `Bits`, by fingerprint.
     parts: FxHashMap<u64, Box<[Part]>>,
+    known: Known,
     /// The terms that parts are bits of.
     atoms: FxHashMap<u64, Term>,
     /// The operands of minima and maxima, by fingerprint.
     extremes: FxHashMap<u64, (String, Box<[u64]>)>,
+    /// The operands of bitwise operations of one kind, by the symbol of their result.
+    together: FxHashMap<u64, (Op, Box<[u64]>)>,
+    /// The values of such operands, by their symbols.
+    operands: FxHashMap<u64, Value>,
     /// The format that a rounded number fits into.
     fits: FxHashMap<u64, Num>,
     /// The term that a number symbol is the value of, with the format in which it is read.
@@ -154,8 +159,11 @@ impl Symbols {
             nearest: options.nearest,
             seed: options.seed,
             parts: FxHashMap::default(),
+            known: Known::default(),
             atoms: FxHashMap::default(),
             extremes: FxHashMap::default(),
+            together: FxHashMap::default(),
+            operands: FxHashMap::default(),
             fits: FxHashMap::default(),
             numbers: FxHashMap::default(),
             symbols_of_numbers: FxHashMap::default(),

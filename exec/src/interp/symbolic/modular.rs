@@ -294,6 +294,39 @@ impl Symbols {
         Taint::Term(Term::new(Sort::Ring, width, fingerprint, degree))
     }
 
+    /// Joins the lowest bits of a number with those that follow, where a narrower number stands for the lowest: integers of 64 bits
+    /// may be computed and stored as pairs of words.
+    pub(super) fn with_whole_numbers(&mut self, parts: Pattern) -> Pattern {
+        if self.modular.is_none() || parts.len() < 2 {
+            return parts;
+        }
+        let mut out = Pattern::new();
+        for part in parts {
+            let below = out.last().copied().filter(|below| below.from == 0 && u64::from(below.len) == part.from);
+            let joins = below.is_some_and(|below| match (below.source, part.source) {
+                (Source::Atom(low), Source::Atom(all)) if self.is_modular(low) && self.is_modular(all) => {
+                    self.atom_below(low, below.len) == self.atom_below(all, below.len)
+                }
+                _ => false,
+            });
+            if let Some(below) = below.filter(|_| joins) {
+                out.pop();
+                out.push(Part { source: part.source, from: 0, len: below.len + part.len });
+            } else {
+                out.push(part);
+            }
+        }
+        out
+    }
+
+    /// Returns what the number is known by that the bits of a term are, modulo two to the power of their count; `None` if integers
+    /// are values in the field.
+    pub(super) fn name_of_integer(&mut self, term: Term) -> Option<u64> {
+        let value = Value { bits: 0, term: Some(term) };
+        let integer = self.modular_integer(value, term.width(), true, term.width())?;
+        Some(self.fingerprint_of(&integer.element?.reduced(term.width())))
+    }
+
     /// Returns the lowest bits of a number.
     pub(super) fn narrowed(&mut self, term: Term, width: u32) -> Taint {
         let element = self.modular.as_ref().and_then(|modular| modular.elements.get(&term.fingerprint()).cloned());
