@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The language of a source file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Language {
+pub(crate) enum Language {
     /// OpenGL Shading Language.
     Glsl,
     /// High-Level Shader Language.
@@ -35,7 +35,7 @@ const GLSL: [&str; 15] = [
 
 impl Language {
     /// Returns the language of a file by the extension of its name.
-    pub(super) fn of(path: &Path) -> Option<Language> {
+    pub(crate) fn of(path: &Path) -> Option<Language> {
         match path.extension()?.to_str()? {
             "hlsl" => Some(Language::Hlsl),
             "slang" => Some(Language::Slang),
@@ -44,18 +44,39 @@ impl Language {
         }
     }
 
-    /// Returns the compilers of the language, the best first, each with the arguments that come before the user's.
-    fn compilers(self) -> &'static [(&'static str, &'static [&'static str])] {
+    /// Returns the compilers of the language, the best first.
+    fn compilers(self) -> &'static [Known] {
+        const fn known(name: &'static str, arguments: &'static [&'static str], output: &'static str) -> Known {
+            Known { name, arguments, output }
+        }
+        const GLSL: &[Known] = &[
+            known("glslang", &["-gVS", "--quiet", "--target-env", "vulkan1.3"], "-o"),
+            known("glslangValidator", &["-gVS", "--target-env", "vulkan1.3"], "-o"),
+            known("glslc", &["-g", "--target-env=vulkan1.3"], "-o"),
+        ];
+        const HLSL: &[Known] = &[known(
+            "dxc",
+            // Of two profiles dxc takes the last.
+            &["-spirv", "-fspv-debug=vulkan-with-source", "-fspv-target-env=vulkan1.3", "-T", "cs_6_6"],
+            "-Fo",
+        )];
+        const SLANG: &[Known] = &[known("slangc", &["-target", "spirv", "-g2"], "-o")];
         match self {
-            Language::Glsl => &[
-                ("glslang", &["-gVS", "--quiet", "--target-env", "vulkan1.3"]),
-                ("glslangValidator", &["-gVS", "--target-env", "vulkan1.3"]),
-                ("glslc", &["-g", "--target-env=vulkan1.3"]),
-            ],
-            Language::Hlsl => &[("dxc", &["-spirv", "-fspv-debug=vulkan-with-source", "-fspv-target-env=vulkan1.3"])],
-            Language::Slang => &[("slangc", &["-target", "spirv", "-g2"])],
+            Language::Glsl => GLSL,
+            Language::Hlsl => HLSL,
+            Language::Slang => SLANG,
         }
     }
+}
+
+/// A compiler's command line.
+struct Known {
+    /// The program.
+    name: &'static str,
+    /// The arguments that come before the user's.
+    arguments: &'static [&'static str],
+    /// The option that names the module's file.
+    output: &'static str,
 }
 
 /// The compiler for sources, as the command line has it.
@@ -97,6 +118,12 @@ impl Compiler {
         compiled.unwrap_or_else(|why| Err((why, path.to_owned())))
     }
 
+    /// Whether the user's arguments have an option that is one of ours with another value behind its `=`.
+    fn replaces(&self, ours: &str) -> bool {
+        let Some((name, _)) = ours.split_once('=') else { return false };
+        self.arguments.iter().any(|theirs| theirs.split_once('=').is_some_and(|(theirs, _)| theirs == name))
+    }
+
     /// Runs the compiler; `includes` is a further folder for what the source includes.
     fn run(
         &self,
@@ -106,24 +133,24 @@ impl Compiler {
         module: &Path,
     ) -> Result<Vec<u8>, String> {
         let compilers = language.compilers();
-        let candidates: Vec<(PathBuf, &[&str])> = match &self.program {
-            None => compilers.iter().map(|(name, arguments)| (PathBuf::from(name), *arguments)).collect(),
+        let candidates: Vec<(PathBuf, &Known)> = match &self.program {
+            None => compilers.iter().map(|known| (PathBuf::from(known.name), known)).collect(),
             Some(program) => {
                 let stem = program.file_stem().unwrap_or_default();
-                let known = compilers.iter().find(|(name, _)| stem == *name);
+                let known = compilers.iter().find(|known| stem == known.name);
                 // Another program is taken for one that has the arguments of the first.
-                vec![(program.clone(), known.unwrap_or(&compilers[0]).1)]
+                vec![(program.clone(), known.unwrap_or(&compilers[0]))]
             }
         };
-        for (program, arguments) in &candidates {
+        for (program, known) in &candidates {
             let mut command = Command::new(program);
-            command.args(*arguments).args(&self.arguments);
+            command.args(known.arguments.iter().filter(|ours| !self.replaces(ours))).args(&self.arguments);
             if let Some(folder) = includes {
                 let mut argument = std::ffi::OsString::from("-I");
                 argument.push(folder);
                 command.arg(argument);
             }
-            command.arg("-o").arg(module).arg(source).stdin(Stdio::null());
+            command.arg(known.output).arg(module).arg(source).stdin(Stdio::null());
             let output = match command.output() {
                 Ok(output) => output,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -132,12 +159,25 @@ impl Compiler {
             let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
             let said = said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
             let module = if output.status.success() { std::fs::read(module).ok() } else { None };
-            return module.ok_or_else(|| format!("{} makes no module of it\n{said}", program.display()));
+            return module.ok_or_else(|| no_module(program, known, output.status, &said));
         }
         let names: Vec<String> = candidates.iter().map(|(program, _)| program.display().to_string()).collect();
         let remedy = "name one with --compiler, or give coopcheck the compiled module";
         Err(format!("{language} needs a compiler, and there is no {}: {remedy}", names.join(", no ")))
     }
+}
+
+/// Returns the message for a compiler that makes no module. One that was ended said nothing, as a rule.
+fn no_module(program: &Path, known: &Known, status: std::process::ExitStatus, said: &str) -> String {
+    let program = program.display();
+    if status.code().is_some_and(|code| code < 128) && !said.is_empty() {
+        return format!("{program} makes no module of it\n{said}");
+    }
+    let remedy = match known.name {
+        "dxc" => "less debug information may help, `-- -fspv-debug=line`",
+        _ => "give coopcheck a module that was compiled elsewhere",
+    };
+    format!("{program} makes no module of it, it ends with {status}: {remedy}\n{said}").trim_end().to_owned()
 }
 
 /// A module that was compiled from text.

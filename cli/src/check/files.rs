@@ -409,7 +409,10 @@ fn check_job(job: &Job, inputs: &Inputs<'_>, style: &Style) -> Outcome {
     if let Some(name) = options.device.as_ref().and_then(|d| d.entry.as_ref())
         && !entry_names(&loaded).contains(name)
     {
-        let messages = format!("error: {}: no entry point is called '{name}'\n", loaded.name);
+        let there: Vec<String> = entry_names(&loaded).iter().map(|name| format!("'{name}'")).collect();
+        let there =
+            if there.is_empty() { "there is none".to_owned() } else { format!("the module has {}", there.join(", ")) };
+        let messages = format!("error: {}: no entry point is called '{name}'; {there}\n", loaded.name);
         return Outcome { status: Status::BadInput, messages, ..Outcome::empty() };
     }
     let mut report = coop_validate::check_with(&loaded.module, &cfgs, options);

@@ -3,7 +3,7 @@
 mod allow;
 mod baseline;
 mod catalogue;
-mod compile;
+pub(crate) mod compile;
 pub(crate) mod device;
 mod devices;
 mod files;

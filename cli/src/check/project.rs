@@ -206,7 +206,13 @@ impl Reader<'_> {
             };
             if rule.get_ref() == "warnings" {
                 if value != Level::Error {
-                    return Err(self.wrong(&level.span(), "all warnings can be denied, and nothing else"));
+                    return Err(self.wrong(
+                        &level.span(),
+                        format!(
+                            "warnings can be \"deny\" only, not \"{}\"; other levels are for single rules",
+                            level.get_ref()
+                        ),
+                    ));
                 }
                 deny_warnings = true;
                 continue;

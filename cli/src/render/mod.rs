@@ -2,7 +2,9 @@
 
 mod in_source;
 mod listing;
+pub(crate) mod sources;
 
+use crate::check::compile::Language;
 use crate::io::{Format, Loaded};
 use coop_ir::source::SourceMap;
 use coop_ir::{InstRef, Module};
@@ -12,6 +14,7 @@ pub(crate) use listing::Listing;
 use listing::Text;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode};
 use std::fmt;
+use std::path::Path;
 
 /// A finding of a rule, or a refusal of a lowering.
 #[derive(Clone, Debug)]
@@ -107,7 +110,7 @@ impl<'a> Renderer<'a> {
     /// The problem as several lines of text.
     pub fn draw(&mut self, problem: &Problem) -> String {
         let (module, name, written) = (self.module, self.name, self.written);
-        let shader = self.shader.get_or_insert_with(|| SourceMap::new(module));
+        let shader = self.shader.get_or_insert_with(|| sources::of(module));
         if !self.disassembly
             && let Some(drawn) = self.source.draw(module, shader, problem)
         {
@@ -115,10 +118,13 @@ impl<'a> Renderer<'a> {
         }
         let shown = self.shown.take();
         let listing = self.listing.get_or_insert_with(|| {
-            let written = written.and_then(|text| Listing::written(name.to_owned(), text));
+            // The lines are not those of the file with this name.
+            let name =
+                if Language::of(Path::new(name)).is_some() { format!("{name}, disassembled") } else { name.into() };
+            let written = written.and_then(|text| Listing::written(name.clone(), text));
             written.unwrap_or_else(|| match shown {
-                Some(shown) => Listing::excerpt(module, name.to_owned(), shown),
-                None => Listing::disassembly(module, name.to_owned()),
+                Some(shown) => Listing::excerpt(module, name, shown),
+                None => Listing::disassembly(module, name),
             })
         });
         let labels = problem
@@ -269,13 +275,16 @@ pub fn each(renderer: Renderer, report: &Report) -> Vec<String> {
     report.findings.iter().map(|finding| renderer.draw(&Problem::from(finding)) + "\n").collect()
 }
 
-/// One line a problem: `file:line:column: level[rule]: message` in the shader's source, or `file:instruction: ...` where that is
-/// unknown.
+/// One line a problem: `file:line:column: level[rule]: message` in the shader's source. Where that is unknown, `file:instruction: ...` for a
+/// module, and `file: ...` for one that was compiled from the file.
 pub fn short(module: &Module, name: &str, problems: &[Problem]) -> String {
-    let shader = SourceMap::new(module);
+    let shader = sources::of(module);
     let line = |p: &Problem| {
         let place = SourcePlace::of(module, &shader, p.at).map(|p| format!("{}:{}:{}", p.file, p.line, p.column));
-        let place = place.unwrap_or_else(|| format!("{name}:{}", p.at.index()));
+        let place = place.unwrap_or_else(|| match Language::of(Path::new(name)) {
+            Some(_) => name.to_owned(),
+            None => format!("{name}:{}", p.at.index()),
+        });
         format!("{place}: {}[{}]: {}\n", p.level, p.code, p.message)
     };
     problems.iter().map(line).collect()
@@ -283,7 +292,7 @@ pub fn short(module: &Module, name: &str, problems: &[Problem]) -> String {
 
 /// One workflow command of GitHub Actions a problem, which shows it beside the line of the shader's source.
 pub fn github(module: &Module, name: &str, problems: &[Problem]) -> String {
-    let shader = SourceMap::new(module);
+    let shader = sources::of(module);
     let escaped = |text: &str, property: bool| {
         let mut out = String::new();
         for c in text.chars() {

@@ -40,7 +40,8 @@ pub(super) fn run(m: &mut Module, target: Target) -> Result<(), Refusal> {
     }
     if target != Target::Scalar && !m.has_capability(Capability::VulkanMemoryModel) {
         let why = "matrices of SPV_KHR_cooperative_matrix need the Vulkan memory model, which this module does not use";
-        let remedy = "run spirv-opt --upgrade-memory-model on it (in GLSL #pragma use_vulkan_memory_model), or lower it to scalar";
+        let remedy = "run spirv-opt --upgrade-memory-model on it (in GLSL #pragma use_vulkan_memory_model, with dxc \
+                      -fspv-use-vulkan-memory-model), or lower it to scalar";
         return Err(Refusal::new("refused-dialect", m.globals_with(Op::MemoryModel).next(), why, remedy));
     }
     let constants = Constants::new(m, &Specialization::new());
