@@ -21,8 +21,8 @@ fn has_compiler() -> bool {
     there
 }
 
-/// Runs one of the tools, in the folder of the shaders.
-fn run(tool: &str, arguments: &[&str]) -> Output {
+/// Runs one of the tools in a folder.
+fn run(folder: &Path, tool: &str, arguments: &[&str]) -> Output {
     let mut command = match std::env::var_os("COOP_RUNNER") {
         Some(runner) => {
             let mut command = Command::new(runner);
@@ -31,13 +31,13 @@ fn run(tool: &str, arguments: &[&str]) -> Output {
         }
         None => Command::new(tool),
     };
-    command.env("NO_COLOR", "1").current_dir(folder()).args(arguments).output().expect("the tool runs")
+    command.env("NO_COLOR", "1").current_dir(folder).args(arguments).output().expect("the tool runs")
 }
 
 /// Checks a shader with options of coopcheck and arguments of the compiler.
 fn coopcheck(file: &str, options: &[&str], arguments: &[&str]) -> Output {
     let all = [&["--no-config"], options, &[file, "--"], arguments].concat();
-    run(env!("CARGO_BIN_EXE_coopcheck"), &all)
+    run(&folder(), env!("CARGO_BIN_EXE_coopcheck"), &all)
 }
 
 fn text(out: &Output) -> String {
@@ -110,6 +110,33 @@ fn comments_allow_findings() {
     assert_eq!((out.status.code(), text(&out).as_str()), (Some(0), ""));
 }
 
+/// Each language has a compiler, and arguments that the others do not know.
+#[test]
+fn a_project_has_compilers_by_language() {
+    if !has_compiler() || Command::new("glslang").arg("--version").output().is_err() {
+        return;
+    }
+    let project = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hlsl-project");
+    std::fs::create_dir_all(&project).expect("writable");
+    for name in ["hlsl/matrix.hlsli", "hlsl/divergent.hlsl", "divergent.comp"] {
+        let from = folder().join("..").join(name);
+        std::fs::copy(&from, project.join(from.file_name().expect("a name"))).expect("writable");
+    }
+    let written = "files = [\"*.comp\", \"*.hlsl\"]\ncompiler-arguments = [\"-DANY\"]\n\
+                   [glsl]\ncompiler-arguments = [\"--auto-map-bindings\"]\n\
+                   [hlsl]\ncompiler = \"dxc\"\ncompiler-arguments = [\"-DNV\", \"-fspv-debug=line\"]\n";
+    std::fs::write(project.join("coopcheck.toml"), written).expect("writable");
+    let out = run(&project, env!("CARGO_BIN_EXE_coopcheck"), &["--format", "short"]);
+    let said = text(&out);
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    for place in ["divergent.comp:27:13: warning[uniformity-flow]", "divergent.hlsl:12:36: warning[uniformity-flow]"] {
+        assert!(said.contains(place), "{place}: {said}");
+    }
+    std::fs::write(project.join("coopcheck.toml"), written.replace("[hlsl]", "[glsl.more]")).expect("writable");
+    let out = run(&project, env!("CARGO_BIN_EXE_coopcheck"), &[]);
+    assert!(out.status.code() == Some(2) && text(&out).contains("unknown field `more`"), "{}", text(&out));
+}
+
 #[test]
 fn errors_are_told_as_dxc_says_them() {
     if !has_compiler() {
@@ -160,6 +187,6 @@ fn what_dxc_makes_is_lowered() {
         .expect("dxc runs");
     assert!(compiled.status.success(), "{}", text(&compiled));
     let verify = ["verify", module, "--case", "product.toml", "--on", "interp"];
-    let out = run(env!("CARGO_BIN_EXE_cooprun"), &verify);
+    let out = run(&folder(), env!("CARGO_BIN_EXE_cooprun"), &verify);
     assert!(out.status.success() && text(&out).contains("agrees with the original"), "{}", text(&out));
 }

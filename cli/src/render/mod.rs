@@ -9,7 +9,7 @@ use crate::io::{Format, Loaded};
 use coop_ir::source::SourceMap;
 use coop_ir::{InstRef, Module};
 use coop_validate::{Finding, Level, Part, Report};
-use in_source::SourceRenderer;
+use in_source::{MOST_LINES, SourceRenderer};
 pub(crate) use listing::Listing;
 use listing::Text;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode};
@@ -127,26 +127,35 @@ impl<'a> Renderer<'a> {
                 None => Listing::disassembly(module, name),
             })
         });
-        let labels = problem
-            .labels
-            .iter()
-            .filter_map(|(at, part, text)| {
-                let span = listing.span(*at, *part)?;
-                let label = Some(text.clone());
-                Some(if *at == problem.at {
-                    LabeledSpan::new_primary_with_span(label, span)
-                } else {
-                    LabeledSpan::new_with_span(label, span)
-                })
+        let label = |(at, part, text): &(InstRef, Part, String)| {
+            let span = listing.span(*at, *part)?;
+            let label = Some(text.clone());
+            Some(if *at == problem.at {
+                LabeledSpan::new_primary_with_span(label, span)
+            } else {
+                LabeledSpan::new_with_span(label, span)
             })
-            .collect();
+        };
+        let labels = problem.labels.iter().filter_map(label).collect();
         let related = InShader::find(module, shader, problem.at);
-        let shown = Shown { problem, labels, text: &listing.text, related };
-        let mut out = String::new();
-        match self.handler.render_report(&mut out, &shown) {
-            Ok(()) => out,
-            Err(fmt::Error) => unreachable!("writing to a string does not fail, and spans lie in the text"),
+        let mut shown = Shown { problem, labels, text: &listing.text, related };
+        let drawn = render(&self.handler, &shown);
+        // Where lines of a source are known, the disassembly is for those who ask for it.
+        if self.disassembly || shader.is_empty() || drawn.trim_end().lines().count() <= MOST_LINES {
+            return drawn;
         }
+        let first = problem.labels.iter().find(|(at, ..)| *at == problem.at).or(problem.labels.first());
+        shown.labels = first.and_then(label).into_iter().collect();
+        render(&self.handler, &shown)
+    }
+}
+
+/// Draws what is shown.
+fn render(handler: &GraphicalReportHandler, shown: &Shown<'_>) -> String {
+    let mut out = String::new();
+    match handler.render_report(&mut out, shown) {
+        Ok(()) => out,
+        Err(fmt::Error) => unreachable!("writing to a string does not fail, and spans lie in the text"),
     }
 }
 

@@ -99,7 +99,7 @@ fn failed(text: &str, why: &str) -> Checked {
 fn check_with(task: &Task<'_>, path: &Path, uri: &Uri, text: &str) -> Checked {
     let (bytes, name) = match Language::of(path) {
         None => (text.as_bytes().to_vec(), path.to_owned()),
-        Some(language) => match task.compiler().compile_text(language, path, text) {
+        Some(language) => match task.compiler(language).compile_text(language, path, text) {
             Ok(Compiled { module, name }) => (module, name),
             Err((why, name)) => {
                 let diagnostics = compiler_messages::diagnostics(&why, &name.to_string_lossy(), text);
