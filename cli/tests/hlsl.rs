@@ -138,6 +138,16 @@ fn a_project_has_compilers_by_language() {
 }
 
 #[test]
+fn devices_take_sources() {
+    if !has_compiler() {
+        return;
+    }
+    let asked = ["devices", "--profile", "mesa-lavapipe", "reduce.hlsl", "--", "-HV", "2021"];
+    let out = run(&folder(), env!("CARGO_BIN_EXE_coopcheck"), &asked);
+    assert!(out.status.success() && text(&out).contains("mesa-lavapipe  runs as it is"), "{}", text(&out));
+}
+
+#[test]
 fn errors_are_told_as_dxc_says_them() {
     if !has_compiler() {
         return;

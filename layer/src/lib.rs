@@ -192,8 +192,8 @@ mod tests {
         all
     }
 
-    /// What stands in the way of a layer that lowers modules: each function is answered, each extension added or hidden, and each structure of
-    /// a device's chain can be copied.
+    /// Lists the functions, extensions and structures that stand in the way of a layer that lowers modules. Each function is answered, each
+    /// extension added or hidden, and each structure of a device's chain can be copied.
     #[test]
     fn what_stands_in_the_way_is_answered_hidden_or_copied() {
         let functions = [
