@@ -78,7 +78,7 @@ fn each_finding_takes_few_lines() {
             }
         }
     }
-    println!("{} modules, {shown} findings, {in_source} of them in the source", paths.len());
+    eprintln!("{} modules, {shown} findings, {in_source} of them in the source", paths.len());
     assert!(wrong.is_empty(), "{} of {shown}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(in_source > 300 && in_source * 4 > shown * 3, "{in_source} of {shown}");
 }

@@ -3,7 +3,7 @@
 use crate::io::{self, FileError};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The language of a source file.
@@ -46,21 +46,22 @@ impl Language {
 
     /// Returns the compilers of the language, the best first.
     fn compilers(self) -> &'static [Known] {
-        const fn known(name: &'static str, arguments: &'static [&'static str], output: &'static str) -> Known {
-            Known { name, arguments, output }
+        const fn known(name: &'static str, arguments: &'static [&'static str]) -> Known {
+            Known { name, arguments, output: "-o", again: &[] }
         }
         const GLSL: &[Known] = &[
-            known("glslang", &["-gVS", "--quiet", "--target-env", "vulkan1.3"], "-o"),
-            known("glslangValidator", &["-gVS", "--target-env", "vulkan1.3"], "-o"),
-            known("glslc", &["-g", "--target-env=vulkan1.3"], "-o"),
+            known("glslang", &["-gVS", "--quiet", "--target-env", "vulkan1.3"]),
+            known("glslangValidator", &["-gVS", "--target-env", "vulkan1.3"]),
+            known("glslc", &["-g", "--target-env=vulkan1.3"]),
         ];
-        const HLSL: &[Known] = &[known(
-            "dxc",
-            // Of two profiles dxc takes the last.
-            &["-spirv", "-fspv-debug=vulkan-with-source", "-fspv-target-env=vulkan1.3", "-T", "cs_6_6"],
-            "-Fo",
-        )];
-        const SLANG: &[Known] = &[known("slangc", &["-target", "spirv", "-g2"], "-o")];
+        // Of two profiles dxc takes the last.
+        const HLSL: &[Known] = &[Known {
+            name: "dxc",
+            arguments: &["-spirv", "-T", "cs_6_6", "-fspv-target-env=vulkan1.3", "-fspv-debug=vulkan-with-source"],
+            output: "-Fo",
+            again: &["-spirv", "-T", "cs_6_6", "-fspv-target-env=vulkan1.3", "-fspv-debug=line"],
+        }];
+        const SLANG: &[Known] = &[known("slangc", &["-target", "spirv", "-g2"])];
         match self {
             Language::Glsl => GLSL,
             Language::Hlsl => HLSL,
@@ -77,6 +78,8 @@ struct Known {
     arguments: &'static [&'static str],
     /// The option that names the module's file.
     output: &'static str,
+    /// The arguments that come in the place of the others if the compiler crashes: with less debug information. Empty where nothing helps.
+    again: &'static [&'static str],
 }
 
 /// The compiler for sources, as the command line has it.
@@ -143,15 +146,21 @@ impl Compiler {
             }
         };
         for (program, known) in &candidates {
-            let mut command = Command::new(program);
-            command.args(known.arguments.iter().filter(|ours| !self.replaces(ours))).args(&self.arguments);
-            if let Some(folder) = includes {
-                let mut argument = std::ffi::OsString::from("-I");
-                argument.push(folder);
-                command.arg(argument);
+            let call = |arguments: &[&str]| {
+                let mut command = Command::new(program);
+                command.args(arguments.iter().filter(|ours| !self.replaces(ours))).args(&self.arguments);
+                if let Some(folder) = includes {
+                    let mut argument = std::ffi::OsString::from("-I");
+                    argument.push(folder);
+                    command.arg(argument);
+                }
+                command.arg(known.output).arg(module).arg(source).stdin(Stdio::null()).output()
+            };
+            let mut output = call(known.arguments);
+            if output.as_ref().is_ok_and(|output| crashed(output.status)) && !known.again.is_empty() {
+                output = call(known.again);
             }
-            command.arg(known.output).arg(module).arg(source).stdin(Stdio::null());
-            let output = match command.output() {
+            let output = match output {
                 Ok(output) => output,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(format!("{}: {error}", program.display())),
@@ -159,7 +168,7 @@ impl Compiler {
             let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
             let said = said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
             let module = if output.status.success() { std::fs::read(module).ok() } else { None };
-            return module.ok_or_else(|| no_module(program, known, output.status, &said));
+            return module.ok_or_else(|| no_module(program, output.status, &said));
         }
         let names: Vec<String> = candidates.iter().map(|(program, _)| program.display().to_string()).collect();
         let remedy = "name one with --compiler, or give coopcheck the compiled module";
@@ -167,16 +176,18 @@ impl Compiler {
     }
 }
 
-/// Returns the message for a compiler that makes no module. One that was ended said nothing, as a rule.
-fn no_module(program: &Path, known: &Known, status: std::process::ExitStatus, said: &str) -> String {
+/// Returns true if a process was ended by a signal, or a shell says so of one that it started.
+fn crashed(status: ExitStatus) -> bool {
+    status.code().is_none_or(|code| code > 128)
+}
+
+/// Returns the message for a compiler that makes no module. One that crashes says nothing, as a rule.
+fn no_module(program: &Path, status: ExitStatus, said: &str) -> String {
     let program = program.display();
-    if status.code().is_some_and(|code| code < 128) && !said.is_empty() {
+    if !crashed(status) && !said.is_empty() {
         return format!("{program} makes no module of it\n{said}");
     }
-    let remedy = match known.name {
-        "dxc" => "less debug information may help, `-- -fspv-debug=line`",
-        _ => "give coopcheck a module that was compiled elsewhere",
-    };
+    let remedy = "try another version of it, or give coopcheck a module that was compiled elsewhere";
     format!("{program} makes no module of it, it ends with {status}: {remedy}\n{said}").trim_end().to_owned()
 }
 
