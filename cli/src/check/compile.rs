@@ -121,7 +121,7 @@ impl Compiler {
         compiled.unwrap_or_else(|why| Err((why, path.to_owned())))
     }
 
-    /// Whether the user's arguments have an option that is one of ours with another value behind its `=`.
+    /// Returns true if the user's arguments have an option that is one of ours with another value behind its `=`.
     fn replaces(&self, ours: &str) -> bool {
         let Some((name, _)) = ours.split_once('=') else { return false };
         self.arguments.iter().any(|theirs| theirs.split_once('=').is_some_and(|(theirs, _)| theirs == name))
