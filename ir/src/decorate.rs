@@ -132,6 +132,11 @@ impl Decorations {
         &mut self.more[at]
     }
 
+    /// The decorations of an id with these parts, without those of its members.
+    fn all<'a>(&'a self, more: &'a More) -> impl Iterator<Item = &'a Decorated> {
+        more.own.iter().chain(more.groups.iter().flat_map(|g| self.own(*g)))
+    }
+
     fn find(&self, id: Id) -> Option<&More> {
         let entry = self.entries[self.index.get(id)? as usize];
         self.more.get(entry.more as usize)
@@ -143,8 +148,7 @@ impl Decorations {
 
     /// Returns the decorations of an id, without those of its members.
     pub fn of(&self, id: Id) -> impl Iterator<Item = &Decorated> {
-        let groups = self.find(id).into_iter().flat_map(|e| &e.groups);
-        self.own(id).chain(groups.flat_map(|g| self.own(*g)))
+        self.find(id).into_iter().flat_map(|more| self.all(more))
     }
 
     /// Returns the decorations of a member of a struct type.
@@ -196,9 +200,11 @@ impl Decorations {
 
     /// Returns the ids with this BuiltIn, without members of blocks.
     pub fn with_built_in(&self, built_in: BuiltIn) -> impl Iterator<Item = Id> {
+        let is = move |d: &Decorated| d.decoration == Decoration::BuiltIn && d.literal() == Some(built_in.0);
         // Most ids have only a name.
-        let decorated = self.entries.iter().zip(&self.ids).filter(|(e, _)| e.more != NONE);
-        decorated.map(|(_, id)| *id).filter(move |id| self.built_in(*id) == Some(built_in))
+        let decorated =
+            self.entries.iter().zip(&self.ids).filter_map(|(e, id)| Some((self.more.get(e.more as usize)?, *id)));
+        decorated.filter(move |(more, _)| self.all(more).any(is)).map(|(_, id)| id)
     }
 
     /// Returns the descriptor set of a resource variable.

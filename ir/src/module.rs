@@ -407,7 +407,12 @@ pub struct IdTable<T> {
 impl<T> IdTable<T> {
     /// Makes an empty map for a module's ids.
     pub fn new(module: &Module) -> IdTable<T> {
-        IdTable { index: IdIndex::new(module), items: Vec::new() }
+        IdTable::with_capacity(module, 0)
+    }
+
+    /// Makes an empty map for a module's ids, with room for some entries.
+    pub fn with_capacity(module: &Module, entries: usize) -> IdTable<T> {
+        IdTable { index: IdIndex::new(module), items: Vec::with_capacity(entries) }
     }
 
     /// Returns the entry of `id`.

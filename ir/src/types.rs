@@ -38,6 +38,19 @@ impl Scalar {
     /// The E5M2 encoding of SPV_EXT_float8.
     pub const E5M2: Scalar = Scalar::Encoded { width: 8, encoding: 4215 };
 
+    /// Decodes an instruction; `None` if it does not declare a numerical scalar type, or lacks operands.
+    #[inline]
+    pub fn of_inst(inst: &Inst) -> Option<Scalar> {
+        match inst.op {
+            Op::TypeInt => Some(Scalar::Int { width: inst.word(0)?, signed: inst.word(1)? != 0 }),
+            Op::TypeFloat => Some(match (inst.word(0)?, inst.word(1)) {
+                (width, None) => Scalar::Float { width },
+                (width, Some(encoding)) => Scalar::Encoded { width, encoding },
+            }),
+            _ => None,
+        }
+    }
+
     /// In bits.
     pub fn width(self) -> u32 {
         match self {
@@ -168,11 +181,7 @@ impl Type {
         Some(match inst.op {
             Op::TypeVoid => Type::Void,
             Op::TypeBool => Type::Bool,
-            Op::TypeInt => Type::Scalar(Scalar::Int { width: inst.word(0)?, signed: inst.word(1)? != 0 }),
-            Op::TypeFloat => Type::Scalar(match (inst.word(0)?, inst.word(1)) {
-                (width, None) => Scalar::Float { width },
-                (width, Some(encoding)) => Scalar::Encoded { width, encoding },
-            }),
+            Op::TypeInt | Op::TypeFloat => Type::Scalar(Scalar::of_inst(inst)?),
             Op::TypeVector => Type::Vector { elem: inst.id(0)?, len: inst.word(1)? },
             Op::TypeMatrix => Type::Matrix { column: inst.id(0)?, cols: inst.word(1)? },
             Op::TypeCooperativeMatrixKHR => Type::CoopMat(CoopMat {
@@ -221,7 +230,7 @@ pub fn storage_of(module: &Module, pointer: Id) -> Option<StorageClass> {
 
 /// Returns the numerical scalar type `id`, if it is one.
 pub fn scalar(module: &Module, id: Id) -> Option<Scalar> {
-    Type::of(module, id)?.scalar()
+    Scalar::of_inst(module.def_inst(id)?)
 }
 
 /// Returns the cooperative-matrix type `id`, if it is one.
