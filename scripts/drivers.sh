@@ -17,6 +17,8 @@
 #   drivers.sh qemu                                fetch QEMU, which runs programs for aarch64, and the C library for them
 #   drivers.sh mdbook                              fetch mdBook (30 MB), with which the book is built
 #   drivers.sh ocloc                               fetch Intel's offline compiler for its GPUs (Debian sid, 40 MB)
+#   drivers.sh dxc                                 fetch Microsoft's HLSL compiler (PyPI, 67 MB; 34 MB unpacked)
+#   drivers.sh pre-commit                          fetch pre-commit (PyPI, 15 MB), with which the hook is tested
 #   drivers.sh swiftshader                         fetch SwiftShader, Google's Vulkan driver for CPUs (npm, 68 MB)
 #   drivers.sh chromium                            fetch Chromium without a window (npm, 200 MB), with which the page is tested
 #   drivers.sh intel                               fetch Intel's OpenCL runtime for CPUs (PyPI, 270 MB)
@@ -275,7 +277,7 @@ folder() { # new|debian12|pocl|rusticl|llvm
   case $1 in
     new) echo "$cache/mesa" ;;
     debian12) echo "$cache/mesa12" ;;
-    pocl | rusticl | llvm | ocloc | intel | gpu | swiftshader | neovim | rust | mdbook | qemu | zig | chromium) echo "$cache/$1" ;;
+    pocl | rusticl | llvm | ocloc | intel | gpu | swiftshader | neovim | rust | mdbook | qemu | zig | chromium | dxc) echo "$cache/$1" ;;
     *) die "unknown driver '$1': new or debian12" ;;
   esac
 }
@@ -541,6 +543,67 @@ SCRIPT
   } >"$file.$$"
   chmod +x "$file.$$"
   mv "$file.$$" "$file"
+}
+
+# Microsoft's HLSL compiler, a library in the sources of a package for Python; scripts/dxc.py is the program.
+dxc_packages=(compushady==0.17.5)
+fetch_dxc() {
+  local work final library
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  final=$(folder dxc)
+  [ "$(uname -m)" = x86_64 ] || die "dxc is there for x86-64 only"
+  command -v python3 >/dev/null || die "python3 is needed: dxc is a library, and scripts/dxc.py the program"
+  if ! ready dxc; then
+    work=$cache/.fetch-dxc
+    rm -rf "$work"
+    mkdir -p "$work/root"
+    say "fetching ${dxc_packages[*]} from PyPI"
+    # There are wheels for other systems only; the library for this one lies in the sources as it is.
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest "$work" "${dxc_packages[@]}" >&2 \
+      || die "pip could not fetch the package"
+    library=$(tar -tzf "$work"/*.tar.gz | grep '/libdxcompiler_x86_64\.so') || die "no compiler in ${dxc_packages[*]}"
+    tar -xzf "$work"/*.tar.gz -O "$library" >"$work/root/libdxcompiler.so"
+    stamp dxc >"$work/root/STAMP"
+    rm -rf "$final"
+    mv "$work/root" "$final"
+    rm -rf "$work"
+  fi
+  cp "$here/dxc.py" "$final/dxc.py.$$"
+  mv "$final/dxc.py.$$" "$final/dxc.py"
+  {
+    echo '#!/bin/sh'
+    echo '# Written by scripts/drivers.sh: do not edit.'
+    echo "COOP_DXCOMPILER='$final/libdxcompiler.so' exec python3 '$final/dxc.py' \"\$@\""
+  } >"$cache/bin/dxc.$$"
+  chmod +x "$cache/bin/dxc.$$"
+  mv "$cache/bin/dxc.$$" "$cache/bin/dxc"
+}
+
+# pre-commit, which runs hooks of repositories.
+pre_commit_packages=(pre-commit==4.7.0)
+fetch_pre_commit() {
+  local work final
+  mkdir -p "$cache/bin"
+  cache=$(cd "$cache" && pwd)
+  final=$cache/pre-commit
+  command -v python3 >/dev/null || die "python3 is needed: pre-commit is a program in it"
+  if [ "$(cat "$final/STAMP" 2>/dev/null)" != "${pre_commit_packages[*]}" ]; then
+    work=$cache/.fetch-pre-commit
+    rm -rf "$work"
+    say "fetching ${pre_commit_packages[*]} from PyPI"
+    python3 -m pip install --quiet --disable-pip-version-check --target "$work" "${pre_commit_packages[@]}" >&2 || die "pip could not fetch the package"
+    echo "${pre_commit_packages[*]}" >"$work/STAMP"
+    rm -rf "$final"
+    mv "$work" "$final"
+  fi
+  {
+    echo '#!/bin/sh'
+    echo '# Written by scripts/drivers.sh: do not edit.'
+    echo "PYTHONPATH='$final' exec python3 -m pre_commit \"\$@\""
+  } >"$cache/bin/pre-commit.$$"
+  chmod +x "$cache/bin/pre-commit.$$"
+  mv "$cache/bin/pre-commit.$$" "$cache/bin/pre-commit"
 }
 
 # SwiftShader, as a package of Chromium for JavaScript brings it along. Programs start with the loader of the current Mesa's folder.
@@ -855,8 +918,10 @@ case ${1:-fetch} in
   qemu) fetch_qemu ;;
   chromium) fetch_chromium ;;
   intel) fetch_intel ;;
+  dxc) fetch_dxc ;;
+  pre-commit) fetch_pre_commit ;;
   swiftshader) fetch_swiftshader ;;
-  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,neovim,rust,zig,qemu,mdbook,chromium,page-*,intel,gpu,swiftshader,bin} "$cache"/.fetch-* ;;
+  clean) rm -rf "$cache"/{mesa,mesa12,pocl,pocl-kernels,rusticl,rusticl-kernels,llvm,ocloc,neovim,rust,zig,qemu,mdbook,chromium,dxc,pre-commit,page-*,intel,gpu,swiftshader,bin} "$cache"/.fetch-* ;;
   -h | --help | help) usage ;;
   *)
     usage >&2

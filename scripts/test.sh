@@ -40,6 +40,8 @@ export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
 "$here/drivers.sh" gpu
 "$here/drivers.sh" neovim
 "$here/drivers.sh" mdbook
+"$here/drivers.sh" dxc
+"$here/drivers.sh" pre-commit
 COOP_CACHE=$(cd "$COOP_CACHE" && pwd)
 "$here/drivers.sh" swiftshader
 # Intel's offline compiler comes from sid and may be broken there for a while: its test says that it is skipped then.

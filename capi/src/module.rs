@@ -147,16 +147,19 @@ unsafe fn read_options(options: *const CoopmatPipelineOptions) -> Result<Pipelin
         COOPMAT_TARGET_AUTO => Target::Auto,
         COOPMAT_TARGET_KHR => Target::Khr,
         COOPMAT_TARGET_SCALAR => Target::Scalar,
-        other => return Err(Failure::argument(format!("options.target is {other}"))),
+        other => return Err(Failure::argument(format!("options.target is {other}, none of COOPMAT_TARGET_..."))),
     };
     out.lanes = match options.lanes {
         COOPMAT_LANES_AUTO => Lanes::Auto,
         COOPMAT_LANES_SUBGROUP => Lanes::Subgroup,
         COOPMAT_LANES_LOCAL_INDEX => Lanes::LocalIndex,
-        other => return Err(Failure::argument(format!("options.lanes is {other}"))),
+        other => return Err(Failure::argument(format!("options.lanes is {other}, none of COOPMAT_LANES_..."))),
     };
     if options.flags & !FLAGS != 0 {
-        return Err(Failure::argument(format!("options.flags is {:#x}", options.flags)));
+        return Err(Failure::argument(format!(
+            "options.flags is {:#x}, and only the bits {FLAGS:#x} mean something",
+            options.flags
+        )));
     }
     out.always_lower = options.flags & COOPMAT_ALWAYS_LOWER != 0;
     out.undefined_as_zero = options.flags & COOPMAT_UNDEFINED_AS_ZERO != 0;

@@ -206,7 +206,8 @@ pub unsafe extern "C" fn coopmat_outcome_text(
     let work = || {
         // SAFETY: as the caller promises.
         let outcome = unsafe { required(outcome, "outcome") }?;
-        let text = text_of(&outcome.outcome, what).ok_or_else(|| Failure::argument(format!("what is {what}")))?;
+        let text = text_of(&outcome.outcome, what)
+            .ok_or_else(|| Failure::argument(format!("what is {what}, none of COOPMAT_TEXT_...")))?;
         // SAFETY: as the caller promises.
         unsafe { give_text(&text, buffer, capacity, count) }
     };

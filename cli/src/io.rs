@@ -153,11 +153,11 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
     let begins = |marks: &[&str]| text.lines().take(200).any(|l| marks.iter().any(|m| l.trim_start().starts_with(m)));
     if begins(&GLSL) {
         Some(
-            "GLSL, not a SPIR-V module: coopcheck compiles files whose names end with a stage, such as .comp; `glslang -gVS` makes a module",
+            "GLSL, not a SPIR-V module: coopcheck compiles files whose names end with a stage, such as .comp, other tools take what `glslang -gVS` makes",
         )
     } else if begins(&HLSL) {
         Some(
-            "HLSL, not a SPIR-V module: coopcheck compiles files whose names end with .hlsl; `dxc -spirv -fspv-debug=vulkan-with-source` makes a module",
+            "HLSL, not a SPIR-V module: coopcheck compiles files whose names end with .hlsl, other tools take what `dxc -spirv -fspv-debug=vulkan-with-source` makes",
         )
     } else if begins(&WGSL) {
         Some("WGSL, not a SPIR-V module: `naga shader.wgsl shader.spv` makes one")

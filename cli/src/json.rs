@@ -1,6 +1,6 @@
 //! Findings as JSON: one object a file. The layout is a contract; `docs/coopcheck.md` describes it.
 
-use crate::render::Problem;
+use crate::render::{Problem, sources};
 use coop_ir::decorate::Decorations;
 use coop_ir::source::SourceMap;
 use coop_ir::{InstRef, Module};
@@ -72,7 +72,7 @@ impl<'a> Places<'a> {
         for (i, f) in module.functions.iter().enumerate() {
             f.insts().for_each(|r| functions[r.index()] = Some(i));
         }
-        Places { module, decorations: Decorations::new(module), shader: SourceMap::new(module), functions }
+        Places { module, decorations: Decorations::new(module), shader: sources::of(module), functions }
     }
 
     /// The place in the shader's source that an instruction belongs to: its own line, or the first that uses it.

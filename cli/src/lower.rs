@@ -496,7 +496,7 @@ fn parse_size(text: &str) -> Result<[u32; 3], String> {
     let mut size = [1; 3];
     let parts: Vec<&str> = text.split([',', 'x']).collect();
     if parts.len() > 3 {
-        return Err("more than three numbers".to_owned());
+        return Err(format!("{} numbers; a workgroup has up to three sizes, as 16,8,1", parts.len()));
     }
     for (slot, part) in size.iter_mut().zip(parts) {
         *slot = part.trim().parse().ok().filter(|n| *n > 0).ok_or_else(|| format!("'{part}' is not a size"))?;

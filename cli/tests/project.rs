@@ -142,7 +142,7 @@ fn mistakes_in_the_file_have_a_line() {
             "files = [\"a.spvasm\"]\n[levels]\nmuladd-k-mismatch = \"error\"",
             "3:21: 'error' is not a level: allow, warn or deny",
         ),
-        ("files = [\"a.spvasm\"]\n[levels]\nwarnings = \"warn\"", "3:12: all warnings can be denied"),
+        ("files = [\"a.spvasm\"]\n[levels]\nwarnings = \"warn\"", "3:12: warnings can be \"deny\" only, not \"warn\""),
         ("files = [\n  \"a.spvasm\",\n  \"b*.spvasm\"]", "3:3: 'b*.spvasm' does not match a file"),
         ("files = [\"a[\"]", "1:10: 'a['"),
         ("files = [\"x/\"]", "1:10: 'x/' names a folder"),

@@ -106,6 +106,8 @@ fn wrong_usage_of_completions_and_pages() {
 struct Runner {
     folder: PathBuf,
     inputs: Vec<(&'static str, String)>,
+    /// A folder of programs that the runner has besides those of the system.
+    programs: PathBuf,
 }
 
 impl Runner {
@@ -126,7 +128,7 @@ impl Runner {
                 .current_dir(&self.folder)
                 .env("RUNNER_TEMP", &temporary)
                 .env("GITHUB_PATH", &path_file)
-                .env("PATH", format!("{added}:/usr/bin:/bin"));
+                .env("PATH", format!("{added}:{}:/usr/bin:/bin", self.programs.display()));
             for (name, value) in step["env"].as_mapping().expect("variables") {
                 let value = value.as_str().expect("text");
                 let input = value.trim_start_matches("${{ inputs.").trim_end_matches(" }}");
@@ -157,6 +159,7 @@ fn the_action_annotates_and_reports() {
     let runner = |inputs: &[(&'static str, String)]| Runner {
         folder: folder.clone(),
         inputs: [std::slice::from_ref(&archive), inputs].concat(),
+        programs: PathBuf::from("/usr/bin"),
     };
     let arguments = ("arguments", "--warn\nmuladd-use-mismatch\n\nwrong module.spvasm\n".to_owned());
     let (status, out) = runner(&[("sha256", sum), arguments.clone()]).run();
@@ -171,9 +174,103 @@ fn the_action_annotates_and_reports() {
     assert_eq!(report["runs"][0]["results"][0]["ruleId"], "muladd-k-mismatch");
     let (status, out) = runner(&[("sha256", "0".repeat(64)), arguments]).run();
     assert!(status == 2 && out.contains("has another sha256"), "{status} {out}");
-    let address = Runner { folder, inputs: vec![("archive", "https://example.invalid/a.tar.gz".into())] };
-    let (status, out) = address.run();
+    let address = ("archive", "https://example.invalid/a.tar.gz".to_owned());
+    let (status, out) = Runner { folder, inputs: vec![address], programs: PathBuf::from("/usr/bin") }.run();
     assert!(status == 2 && out.contains("needs its sha256"), "{status} {out}");
+}
+
+/// Returns the folder of a tool; `None` where it is not there, which is a failure where tools are demanded.
+fn folder_of(tool: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).find(|folder| folder.join(tool).is_file());
+    let missing = format!("no {tool}: scripts/test.sh fetches it");
+    assert!(found.is_some() || std::env::var_os("COOP_REQUIRE_TOOLS").is_none(), "{missing}");
+    if found.is_none() {
+        eprintln!("SKIPPED: {missing}");
+    }
+    found
+}
+
+/// Copies a shader that is right and one that is not.
+fn two_shaders(folder: &Path) {
+    for (from, to) in [("kernels/gemm_simple.comp", "right.comp"), ("cli/divergent.comp", "wrong.comp")] {
+        std::fs::copy(root().join("testdata").join(from), folder.join(to)).expect("writable");
+    }
+}
+
+/// Sources are checked too, and annotated in their lines.
+#[test]
+fn the_action_annotates_shaders() {
+    let Some(programs) = folder_of("glslang") else { return };
+    let folder = folder("action-shaders");
+    two_shaders(&folder);
+    let archive = ("archive", archive("archive-of-shaders").display().to_string());
+    let arguments = ("arguments", "--deny\nuniformity-flow\nright.comp\nwrong.comp\n".to_owned());
+    let inputs = vec![archive, arguments, ("sarif", String::new())];
+    let mut runner = Runner { folder: folder.clone(), inputs, programs };
+    let (status, out) = runner.run();
+    assert_eq!(status, 1, "{out}");
+    assert!(out.contains("::error file=wrong.comp,line=27,col=13,title=uniformity-flow::"), "{out}");
+    assert!(!out.contains("file=right.comp"), "{out}");
+    runner.inputs[2].1 = "found.sarif".to_owned();
+    let (status, out) = runner.run();
+    assert_eq!(status, 1, "{out}");
+    let report = std::fs::read_to_string(folder.join("found.sarif")).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let results = report["runs"][0]["results"].as_array().expect("results");
+    assert_eq!(
+        (results.len(), &results[0]["ruleId"], &results[0]["level"]),
+        (1, &"uniformity-flow".into(), &"error".into())
+    );
+    let place = &results[0]["locations"][0]["physicalLocation"];
+    assert_eq!((&place["artifactLocation"]["uri"], &place["region"]["startLine"]), (&"wrong.comp".into(), &27.into()));
+    // Without the wrong one, all is well.
+    runner.inputs[1].1 = "right.comp\n".to_owned();
+    assert_eq!(runner.run().0, 0);
+}
+
+/// Runs git or pre-commit in a folder, with coopcheck in PATH and settings of no user.
+fn in_repository(folder: &Path, program: &str, arguments: &[&str]) -> Output {
+    let tools = Path::new(env!("CARGO_BIN_EXE_coopcheck")).parent().expect("a folder");
+    let path = std::env::var("PATH").expect("folders");
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).env("PATH", format!("{}:{path}", tools.display()));
+    command.env("HOME", folder).env("PRE_COMMIT_HOME", folder.join(".cache")).env("GIT_CONFIG_NOSYSTEM", "1");
+    for name in ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"] {
+        command.env(name, "author@example.invalid");
+    }
+    command.output().unwrap_or_else(|error| panic!("{program}: {error}"))
+}
+
+/// pre-commit itself takes the hook from a repository and runs it on what is to be committed.
+#[test]
+fn pre_commit_runs_the_hook() {
+    if folder_of("pre-commit").is_none() || folder_of("glslang").is_none() {
+        return;
+    }
+    let (hooks, project) = (folder("hook"), folder("hooked"));
+    let git = |folder: &Path, arguments: &[&str]| {
+        let out = in_repository(folder, "git", arguments);
+        assert!(out.status.success(), "{arguments:?}: {}", text(&out));
+        String::from_utf8_lossy(&out.stdout).trim().to_owned()
+    };
+    std::fs::copy(root().join(".pre-commit-hooks.yaml"), hooks.join(".pre-commit-hooks.yaml")).expect("writable");
+    git(&hooks, &["init", "--quiet"]);
+    git(&hooks, &["add", ".pre-commit-hooks.yaml"]);
+    git(&hooks, &["commit", "--quiet", "--message", "The hook"]);
+    let revision = git(&hooks, &["rev-parse", "HEAD"]);
+    let repository = format!("repos:\n- repo: {}\n  rev: {revision}\n", hooks.display());
+    let hook = "  hooks:\n  - id: coopcheck\n    args: [--deny, uniformity-flow]\n";
+    std::fs::write(project.join(".pre-commit-config.yaml"), repository + hook).expect("writable");
+    two_shaders(&project);
+    git(&project, &["init", "--quiet"]);
+    git(&project, &["add", ".pre-commit-config.yaml", "right.comp"]);
+    let right = in_repository(&project, "pre-commit", &["run"]);
+    assert!(right.status.success() && text(&right).contains("Passed"), "{}", text(&right));
+    git(&project, &["add", "wrong.comp"]);
+    let wrong = in_repository(&project, "pre-commit", &["run"]);
+    assert_eq!(wrong.status.code(), Some(1), "{}", text(&wrong));
+    assert!(text(&wrong).contains("wrong.comp:27:13: error[uniformity-flow]"), "{}", text(&wrong));
 }
 
 #[test]

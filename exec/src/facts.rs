@@ -133,7 +133,10 @@ impl Facts {
         match (name, self.entries.as_slice()) {
             (_, []) => Err(Error::module("there is no compute entry point")),
             (None, [entry]) => Ok(entry),
-            (None, _) => Err(Error::case(format!("the module has several entry points, say which: {}", names()))),
+            (None, _) => Err(Error::case(format!(
+                "the module has several entry points, name one (--entry, or entry of the case): {}",
+                names()
+            ))),
             (Some(name), entries) => entries.iter().find(|entry| entry.name == name).ok_or_else(|| {
                 Error::case(format!("the module has no compute entry point '{name}', only {}", names()))
             }),

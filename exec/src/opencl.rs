@@ -287,9 +287,10 @@ fn kernel_named(module: &Module, name: Option<&str>) -> Result<EntryPoint, Error
     let names: Vec<String> = kernels.iter().map(|entry| format!("'{}'", entry.name)).collect();
     match name {
         _ if kernels.is_empty() => Err(Error::module("the module has no kernel: OpenCL does not run shaders")),
-        None if kernels.len() > 1 => {
-            Err(Error::case(format!("the module has several kernels, say which: {}", names.join(", "))))
-        }
+        None if kernels.len() > 1 => Err(Error::case(format!(
+            "the module has several kernels, name one (--entry, or entry of the case): {}",
+            names.join(", ")
+        ))),
         _ => kernels.into_iter().find(|entry| name.is_none_or(|name| entry.name == name)).ok_or_else(|| {
             let name = name.unwrap_or_default();
             Error::case(format!("the module has no kernel '{name}', only {}", names.join(", ")))

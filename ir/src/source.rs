@@ -37,7 +37,7 @@ pub struct Location {
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     name: Arc<str>,
-    /// The pieces of the text in the module.
+    /// The pieces of the text.
     parts: Vec<Arc<str>>,
 }
 
@@ -47,7 +47,7 @@ impl SourceFile {
         &self.name
     }
 
-    /// Returns its text, if the module has it.
+    /// Returns its text, if the module has it or it was added.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         let text = match &*self.parts {
             [] => return None,
@@ -129,6 +129,13 @@ impl SourceMap {
     /// Returns the files that the module names.
     pub fn files(&self) -> &[SourceFile] {
         &self.files
+    }
+
+    /// Gives the files whose text the module lacks the text that `read` has for their names.
+    pub fn add_texts(&mut self, mut read: impl FnMut(&str) -> Option<String>) {
+        for file in self.files.iter_mut().filter(|file| file.parts.is_empty()) {
+            file.parts.extend(read(&file.name).map(Arc::from));
+        }
     }
 
     /// Returns the place of an instruction.

@@ -301,3 +301,25 @@ fn messages_negate_verbs() {
         assert!(found.len() <= most, "{name} has more than {most}:\n{}", found.join("\n"));
     }
 }
+
+/// A value in a message is not run together with the word behind it: "the stride {}is not an integer".
+#[test]
+fn values_in_messages_stand_apart() {
+    let runs_together = |line: &str| {
+        let message = line.split_once('"').map_or("", |(_, message)| message);
+        let behind = message.split('}').skip(1);
+        behind.filter(|text| text.chars().take_while(char::is_ascii_lowercase).count() > 1).count() > 0
+    };
+    // The laboratory writes texts for programs.
+    for (name, ..) in PROSE.iter().filter(|(name, ..)| !["lab", "fuzz"].contains(name)) {
+        let mut code = texts(name);
+        code.retain(|(path, _)| path.starts_with(root().join(name).join("src")));
+        assert!(!code.is_empty(), "{name}");
+        let lines = code.iter().flat_map(|(path, text)| text.lines().map(move |line| (path, line.trim())));
+        let found: Vec<String> = lines
+            .filter(|(_, line)| !line.starts_with("//") && runs_together(line))
+            .map(|(path, line)| format!("{}: {line}", path.display()))
+            .collect();
+        assert!(found.is_empty(), "{name}:\n{}", found.join("\n"));
+    }
+}

@@ -133,7 +133,7 @@ fn block_type(block: &[u64]) -> i32 {
 }
 
 /// Returns the size of a structure by its number.
-fn size(s_type: i32) -> Option<usize> {
+pub(crate) fn size(s_type: i32) -> Option<usize> {
     if s_type == ffi::LOADER_DEVICE_CREATE_INFO {
         return Some(ffi::LOADER_CREATE_INFO_SIZE);
     }

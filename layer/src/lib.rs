@@ -165,8 +165,10 @@ unsafe extern "system" fn get_physical_device_proc_addr(
 
 #[cfg(test)]
 mod tests {
-    use super::{OF_DEVICES, find};
-    use crate::additions::HIDDEN;
+    use super::{OF_ALL_DEVICES, OF_DEVICES, OF_INSTANCES, OF_PHYSICAL_DEVICES, find};
+    use crate::additions::{ADDITIONS, HIDDEN};
+    use crate::chain;
+    use ash::vk::{self, TaggedStructure};
     use std::collections::BTreeSet;
     use std::ffi::{CStr, CString, c_void};
 
@@ -188,6 +190,60 @@ mod tests {
         ash::ext::shader_module_identifier::DeviceFn::load(&mut load);
         ash::amdx::shader_enqueue::DeviceFn::load(&mut load);
         all
+    }
+
+    /// Lists the functions, extensions and structures that stand in the way of a layer that lowers modules. Each function is answered, each
+    /// extension added or hidden, and each structure of a device's chain can be copied.
+    #[test]
+    fn what_stands_in_the_way_is_answered_hidden_or_copied() {
+        let functions = [
+            c"vkCreateInstance",
+            c"vkCreateDevice",
+            c"vkGetInstanceProcAddr",
+            c"vkGetDeviceProcAddr",
+            c"vkEnumerateDeviceExtensionProperties",
+            c"vkGetPhysicalDeviceFeatures2",
+            c"vkGetPhysicalDeviceProperties2",
+            c"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR",
+            c"vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV",
+            c"vkGetPhysicalDeviceCooperativeMatrixProperties2EXT",
+            c"vkCreateShaderModule",
+            c"vkGetShaderModuleIdentifierEXT",
+            c"vkCreateComputePipelines",
+            c"vkCreateGraphicsPipelines",
+            c"vkCreateRayTracingPipelinesKHR",
+            c"vkCreateShadersEXT",
+        ];
+        for name in functions {
+            let tables = [OF_INSTANCES, OF_PHYSICAL_DEVICES, OF_ALL_DEVICES, OF_DEVICES];
+            assert!(tables.into_iter().any(|table| find(table, name).is_some()), "{name:?}");
+        }
+        for name in [
+            c"VK_KHR_cooperative_matrix",
+            c"VK_NV_cooperative_matrix2",
+            c"VK_EXT_cooperative_matrix_maintenance1",
+            c"VK_KHR_shader_bfloat16",
+        ] {
+            assert!(ADDITIONS.iter().any(|addition| addition.name == name), "{name:?}");
+        }
+        assert!(HIDDEN.contains(&c"VK_KHR_pipeline_binary"));
+        let structures = [
+            vk::PhysicalDeviceFeatures2::STRUCTURE_TYPE,
+            vk::PhysicalDeviceVulkan11Features::STRUCTURE_TYPE,
+            vk::PhysicalDeviceVulkan12Features::STRUCTURE_TYPE,
+            vk::PhysicalDeviceVulkan13Features::STRUCTURE_TYPE,
+            vk::PhysicalDeviceSubgroupSizeControlFeatures::STRUCTURE_TYPE,
+            vk::PhysicalDeviceShaderObjectFeaturesEXT::STRUCTURE_TYPE,
+            vk::PhysicalDeviceShaderModuleIdentifierFeaturesEXT::STRUCTURE_TYPE,
+            vk::PhysicalDevicePipelineRobustnessFeaturesEXT::STRUCTURE_TYPE,
+            vk::PhysicalDeviceGraphicsPipelineLibraryFeaturesEXT::STRUCTURE_TYPE,
+            vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::STRUCTURE_TYPE,
+        ];
+        for structure in
+            structures.map(vk::StructureType::as_raw).into_iter().chain(ADDITIONS.iter().map(|a| a.features_type))
+        {
+            assert!(chain::size(structure).is_some_and(|size| size >= 24), "{structure}");
+        }
     }
 
     /// A module with matrices is a stand-in for the driver, so no command may see it unchanged.

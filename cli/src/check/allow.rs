@@ -1,9 +1,8 @@
 //! `// coopcheck: allow(RULE, ...) REASON` in the shader's source: findings of these rules are left out on its line, or on the next line
 //! with code if it stands alone.
 
-use crate::render::in_source;
+use crate::render::{in_source, sources};
 use coop_ir::Module;
-use coop_ir::source::SourceMap;
 use coop_validate::Report;
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ struct Allowed {
 /// Leaves out the findings that comments in the shader's source allow. Returns a message for each comment that has no effect: without
 /// a reason, or without a finding.
 pub(super) fn apply(module: &Module, report: &mut Report) -> Vec<String> {
-    let shader = SourceMap::new(module);
+    let shader = sources::of(module);
     let mut messages = Vec::new();
     // By file and line.
     let mut allowed: BTreeMap<(usize, usize), Vec<Allowed>> = BTreeMap::new();

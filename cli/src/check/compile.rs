@@ -3,12 +3,12 @@
 use crate::io::{self, FileError};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The language of a source file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Language {
+pub(crate) enum Language {
     /// OpenGL Shading Language.
     Glsl,
     /// High-Level Shader Language.
@@ -35,7 +35,7 @@ const GLSL: [&str; 15] = [
 
 impl Language {
     /// Returns the language of a file by the extension of its name.
-    pub(super) fn of(path: &Path) -> Option<Language> {
+    pub(crate) fn of(path: &Path) -> Option<Language> {
         match path.extension()?.to_str()? {
             "hlsl" => Some(Language::Hlsl),
             "slang" => Some(Language::Slang),
@@ -44,18 +44,42 @@ impl Language {
         }
     }
 
-    /// Returns the compilers of the language, the best first, each with the arguments that come before the user's.
-    fn compilers(self) -> &'static [(&'static str, &'static [&'static str])] {
+    /// Returns the compilers of the language, the best first.
+    fn compilers(self) -> &'static [Known] {
+        const fn known(name: &'static str, arguments: &'static [&'static str]) -> Known {
+            Known { name, arguments, output: "-o", again: &[] }
+        }
+        const GLSL: &[Known] = &[
+            known("glslang", &["-gVS", "--quiet", "--target-env", "vulkan1.3"]),
+            known("glslangValidator", &["-gVS", "--target-env", "vulkan1.3"]),
+            known("glslc", &["-g", "--target-env=vulkan1.3"]),
+        ];
+        // Of two profiles dxc takes the last.
+        const HLSL: &[Known] = &[Known {
+            name: "dxc",
+            arguments: &["-spirv", "-T", "cs_6_6", "-fspv-target-env=vulkan1.3", "-fspv-debug=vulkan-with-source"],
+            output: "-Fo",
+            again: &["-spirv", "-T", "cs_6_6", "-fspv-target-env=vulkan1.3", "-fspv-debug=line"],
+        }];
+        const SLANG: &[Known] = &[known("slangc", &["-target", "spirv", "-g2"])];
         match self {
-            Language::Glsl => &[
-                ("glslang", &["-gVS", "--quiet", "--target-env", "vulkan1.3"]),
-                ("glslangValidator", &["-gVS", "--target-env", "vulkan1.3"]),
-                ("glslc", &["-g", "--target-env=vulkan1.3"]),
-            ],
-            Language::Hlsl => &[("dxc", &["-spirv", "-fspv-debug=vulkan-with-source", "-fspv-target-env=vulkan1.3"])],
-            Language::Slang => &[("slangc", &["-target", "spirv", "-g2"])],
+            Language::Glsl => GLSL,
+            Language::Hlsl => HLSL,
+            Language::Slang => SLANG,
         }
     }
+}
+
+/// A compiler's command line.
+struct Known {
+    /// The program.
+    name: &'static str,
+    /// The arguments that come before the user's.
+    arguments: &'static [&'static str],
+    /// The option that names the module's file.
+    output: &'static str,
+    /// The arguments that come in the place of the others if the compiler crashes: with less debug information. Empty where nothing helps.
+    again: &'static [&'static str],
 }
 
 /// The compiler for sources, as the command line has it.
@@ -97,6 +121,12 @@ impl Compiler {
         compiled.unwrap_or_else(|why| Err((why, path.to_owned())))
     }
 
+    /// Returns true if the user's arguments have an option that is one of ours with another value behind its `=`.
+    fn replaces(&self, ours: &str) -> bool {
+        let Some((name, _)) = ours.split_once('=') else { return false };
+        self.arguments.iter().any(|theirs| theirs.split_once('=').is_some_and(|(theirs, _)| theirs == name))
+    }
+
     /// Runs the compiler; `includes` is a further folder for what the source includes.
     fn run(
         &self,
@@ -106,25 +136,31 @@ impl Compiler {
         module: &Path,
     ) -> Result<Vec<u8>, String> {
         let compilers = language.compilers();
-        let candidates: Vec<(PathBuf, &[&str])> = match &self.program {
-            None => compilers.iter().map(|(name, arguments)| (PathBuf::from(name), *arguments)).collect(),
+        let candidates: Vec<(PathBuf, &Known)> = match &self.program {
+            None => compilers.iter().map(|known| (PathBuf::from(known.name), known)).collect(),
             Some(program) => {
                 let stem = program.file_stem().unwrap_or_default();
-                let known = compilers.iter().find(|(name, _)| stem == *name);
+                let known = compilers.iter().find(|known| stem == known.name);
                 // Another program is taken for one that has the arguments of the first.
-                vec![(program.clone(), known.unwrap_or(&compilers[0]).1)]
+                vec![(program.clone(), known.unwrap_or(&compilers[0]))]
             }
         };
-        for (program, arguments) in &candidates {
-            let mut command = Command::new(program);
-            command.args(*arguments).args(&self.arguments);
-            if let Some(folder) = includes {
-                let mut argument = std::ffi::OsString::from("-I");
-                argument.push(folder);
-                command.arg(argument);
+        for (program, known) in &candidates {
+            let call = |arguments: &[&str]| {
+                let mut command = Command::new(program);
+                command.args(arguments.iter().filter(|ours| !self.replaces(ours))).args(&self.arguments);
+                if let Some(folder) = includes {
+                    let mut argument = std::ffi::OsString::from("-I");
+                    argument.push(folder);
+                    command.arg(argument);
+                }
+                command.arg(known.output).arg(module).arg(source).stdin(Stdio::null()).output()
+            };
+            let mut output = call(known.arguments);
+            if output.as_ref().is_ok_and(|output| crashed(output.status)) && !known.again.is_empty() {
+                output = call(known.again);
             }
-            command.arg("-o").arg(module).arg(source).stdin(Stdio::null());
-            let output = match command.output() {
+            let output = match output {
                 Ok(output) => output,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(format!("{}: {error}", program.display())),
@@ -132,12 +168,27 @@ impl Compiler {
             let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
             let said = said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
             let module = if output.status.success() { std::fs::read(module).ok() } else { None };
-            return module.ok_or_else(|| format!("{} makes no module of it\n{said}", program.display()));
+            return module.ok_or_else(|| no_module(program, output.status, &said));
         }
         let names: Vec<String> = candidates.iter().map(|(program, _)| program.display().to_string()).collect();
         let remedy = "name one with --compiler, or give coopcheck the compiled module";
         Err(format!("{language} needs a compiler, and there is no {}: {remedy}", names.join(", no ")))
     }
+}
+
+/// Returns true if a process was ended by a signal, or a shell says so of one that it started.
+fn crashed(status: ExitStatus) -> bool {
+    status.code().is_none_or(|code| code > 128)
+}
+
+/// Returns the message for a compiler that makes no module. One that crashes says nothing, as a rule.
+fn no_module(program: &Path, status: ExitStatus, said: &str) -> String {
+    let program = program.display();
+    if !crashed(status) && !said.is_empty() {
+        return format!("{program} makes no module of it\n{said}");
+    }
+    let remedy = "try another version of it, or give coopcheck a module that was compiled elsewhere";
+    format!("{program} makes no module of it, it ends with {status}: {remedy}\n{said}").trim_end().to_owned()
 }
 
 /// A module that was compiled from text.

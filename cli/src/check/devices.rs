@@ -1,5 +1,6 @@
 //! `coopcheck devices`: tells which devices run a module as it is or lowered, and why others do not.
 
+use super::compile::{Compiler, Language};
 use super::{Cli, DevicesArgs, DevicesFormat, device};
 use crate::Status;
 use crate::io::{self, Loaded};
@@ -88,7 +89,15 @@ fn prepared(args: &DevicesArgs) -> Result<(Vec<Profile>, Specialization), String
 }
 
 fn file(path: &Path, args: &DevicesArgs, profiles: &[Profile], spec: &Specialization) -> Status {
-    let loaded = match io::load(path) {
+    let loaded = match Language::of(path) {
+        Some(language) => {
+            let (program, arguments) = (args.compiler.clone(), args.compiler_arguments.clone());
+            let bytes = Compiler { program, arguments }.compile(language, path);
+            bytes.and_then(|bytes| io::parse(io::display_name(path), bytes))
+        }
+        None => io::load(path),
+    };
+    let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(e) => {
             io::error(&format!("error: {e}"));

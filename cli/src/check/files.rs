@@ -118,12 +118,12 @@ impl Task<'_> {
         path.map(|path| Baseline::read(path)).transpose()
     }
 
-    /// Returns the compiler for shaders.
-    pub(super) fn compiler(&self) -> Compiler {
-        let of_project = self.project.and_then(|project| project.compiler.clone());
-        let mut arguments = self.project.map(|project| project.compiler_arguments.clone()).unwrap_or_default();
-        arguments.extend(self.cli.compiler_arguments.iter().cloned());
-        Compiler { program: self.cli.compiler.clone().or(of_project), arguments }
+    /// Returns the compiler for shaders in a language.
+    pub(super) fn compiler(&self, language: Language) -> Compiler {
+        let mut compiler = self.project.map(|project| project.compiler(language).clone()).unwrap_or_default();
+        compiler.arguments.extend(self.cli.compiler_arguments.iter().cloned());
+        compiler.program = self.cli.compiler.clone().or(compiler.program);
+        compiler
     }
 }
 
@@ -137,7 +137,7 @@ pub(super) fn draw(task: &Task<'_>, to: &Path) -> Result<(), String> {
         return Err("--graph reads its file twice, and standard input can be read once".to_owned());
     }
     let bytes = match Language::of(file) {
-        Some(language) => task.compiler().compile(language, file),
+        Some(language) => task.compiler(language).compile(language, file),
         None => io::read_bytes(file),
     };
     let loaded = bytes.and_then(|bytes| io::parse(io::display_name(file), bytes)).map_err(|e| e.to_string())?;
@@ -170,13 +170,7 @@ pub(super) fn check(task: &Task<'_>) -> Result<Checked, String> {
     let baseline = task.baseline()?;
     let known = baseline.as_ref();
     let written = cli.write_baseline.as_deref();
-    let inputs = Inputs {
-        dynamic: task.dynamic,
-        compiler: task.compiler(),
-        project: task.project,
-        known,
-        written: written.is_some(),
-    };
+    let inputs = Inputs { dynamic: task.dynamic, task, project: task.project, known, written: written.is_some() };
     let mut total = Totals { files: files.len(), ..Totals::default() };
     let mut found = written.map(Baseline::new).or_else(|| known.map(Baseline::like)).unwrap_or_default();
     let grouped = !style.single && matches!(cli.format, Format::Human | Format::Short | Format::Github);
@@ -289,7 +283,7 @@ fn unlocated_note(names: &[String]) -> Option<String> {
 /// The inputs that are the same for all files.
 struct Inputs<'a> {
     dynamic: Option<&'a Dynamic>,
-    compiler: Compiler,
+    task: &'a Task<'a>,
     project: Option<&'a Project>,
     known: Option<&'a Baseline>,
     /// True if a baseline is written.
@@ -409,7 +403,10 @@ fn check_job(job: &Job, inputs: &Inputs<'_>, style: &Style) -> Outcome {
     if let Some(name) = options.device.as_ref().and_then(|d| d.entry.as_ref())
         && !entry_names(&loaded).contains(name)
     {
-        let messages = format!("error: {}: no entry point is called '{name}'\n", loaded.name);
+        let there: Vec<String> = entry_names(&loaded).iter().map(|name| format!("'{name}'")).collect();
+        let there =
+            if there.is_empty() { "there is none".to_owned() } else { format!("the module has {}", there.join(", ")) };
+        let messages = format!("error: {}: no entry point is called '{name}'; {there}\n", loaded.name);
         return Outcome { status: Status::BadInput, messages, ..Outcome::empty() };
     }
     let mut report = coop_validate::check_with(&loaded.module, &cfgs, options);
@@ -540,9 +537,9 @@ fn make_room(bytes: usize) {
 /// Reads the module in a file. Returns nothing for a module without matrices, which need not be read unless an option
 /// requires the module. Verbosity and format change nothing here, so that they change no exit status.
 fn load(path: &Path, options: &Options, inputs: &Inputs<'_>) -> Result<Option<Loaded>, io::FileError> {
-    let Inputs { dynamic, compiler, .. } = inputs;
+    let Inputs { dynamic, task, .. } = inputs;
     let bytes = match Language::of(path) {
-        Some(language) => compiler.compile(language, path)?,
+        Some(language) => task.compiler(language).compile(language, path)?,
         None => io::read_bytes(path)?,
     };
     let asked = dynamic.is_some() || options.device.is_some() || !options.specialization.is_empty() || options.barriers;

@@ -2,6 +2,7 @@
 
 use super::graph_drawing::drawing;
 use crate::io::{FileError, Loaded};
+use crate::render::sources;
 use coop_ir::cfg::{Case, Cfg};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::source::SourceMap;
@@ -131,7 +132,10 @@ fn graph(loaded: &Loaded, choice: &Choice<'_>) -> Result<Graph, FileError> {
     let entry = match entries.as_slice() {
         [one] => one,
         [] if names.is_empty() => return Err(fail("--graph: the module has no entry point".to_owned())),
-        [] => return Err(fail(format!("--graph: the module has no such entry point, only {}", names.join(", ")))),
+        [] => {
+            let name = choice.entry.unwrap_or_default();
+            return Err(fail(format!("--graph: the module has no entry point '{name}', only {}", names.join(", "))));
+        }
         _ => return Err(fail(format!("--graph draws one entry point: --entry NAME, of {}", names.join(", ")))),
     };
     let options = Options { subgroup_size: choice.subgroup_size, facts: true, ..Options::default() };
@@ -146,7 +150,7 @@ fn graph(loaded: &Loaded, choice: &Choice<'_>) -> Result<Graph, FileError> {
     let first = analyzer.calls().function(entry.function);
     let mut reached = analyzer.calls().reachable(first);
     reached.sort_by_key(|f| (Some(*f) != first, *f));
-    let shown = Shown { m, names: Names::friendly(m), sources: SourceMap::new(m), analysis: &analysis };
+    let shown = Shown { m, names: Names::friendly(m), sources: sources::of(m), analysis: &analysis };
     let functions = reached.iter().map(|f| shown.function(&m.functions[*f])).filter(|f| !f.nodes.is_empty()).collect();
     let mut notes: Vec<String> = Vec::new();
     if analysis.exhausted {

@@ -3,7 +3,7 @@
 mod allow;
 mod baseline;
 mod catalogue;
-mod compile;
+pub(crate) mod compile;
 pub(crate) mod device;
 mod devices;
 mod files;
@@ -171,9 +171,15 @@ enum Command {
 
 #[derive(clap::Args, Debug)]
 struct DevicesArgs {
-    /// The modules; - is standard input
+    /// The modules, or shaders in GLSL, HLSL or Slang; - is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
+    /// The compiler for shaders [default: glslang, glslangValidator or glslc; dxc; slangc]
+    #[arg(long, value_name = "PROGRAM")]
+    compiler: Option<PathBuf>,
+    /// Further arguments for the compiler
+    #[arg(last = true, value_name = "ARGUMENT")]
+    compiler_arguments: Vec<String>,
     /// A device profile: a built-in name, or a file; may be repeated [default: all built-in ones]
     #[arg(long, value_name = "NAME|FILE.json")]
     profile: Vec<String>,

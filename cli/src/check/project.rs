@@ -1,5 +1,6 @@
 //! `coopcheck.toml`: the files of a project, and how each of them is checked.
 
+use super::compile::{Compiler, Language};
 use super::device;
 use crate::args::parse_subgroup_size;
 use crate::io;
@@ -32,11 +33,26 @@ struct Written {
     #[serde(default)]
     compiler_arguments: Vec<String>,
     #[serde(default)]
+    glsl: WrittenCompiler,
+    #[serde(default)]
+    hlsl: WrittenCompiler,
+    #[serde(default)]
+    slang: WrittenCompiler,
+    #[serde(default)]
     levels: BTreeMap<Spanned<String>, Spanned<String>>,
     #[serde(default)]
     pipeline: Vec<WrittenPipeline>,
     #[serde(default)]
     allow: Vec<WrittenAllow>,
+}
+
+/// The compiler of one language.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct WrittenCompiler {
+    compiler: Option<PathBuf>,
+    #[serde(default)]
+    compiler_arguments: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -71,10 +87,8 @@ pub(super) struct Project {
     pub(super) baseline: Option<PathBuf>,
     /// The environment whose rules apply.
     pub(super) env: Option<TargetEnv>,
-    /// The compiler for sources.
-    pub(super) compiler: Option<PathBuf>,
-    /// Further arguments of the compiler.
-    pub(super) compiler_arguments: Vec<String>,
+    /// The compilers for sources, in GLSL, HLSL and Slang.
+    compilers: [Compiler; 3],
     levels: Vec<(String, Level)>,
     /// True if warnings are errors.
     deny_warnings: bool,
@@ -206,7 +220,13 @@ impl Reader<'_> {
             };
             if rule.get_ref() == "warnings" {
                 if value != Level::Error {
-                    return Err(self.wrong(&level.span(), "all warnings can be denied, and nothing else"));
+                    return Err(self.wrong(
+                        &level.span(),
+                        format!(
+                            "warnings can be \"deny\" only, not \"{}\"; other levels are for single rules",
+                            level.get_ref()
+                        ),
+                    ));
                 }
                 deny_warnings = true;
                 continue;
@@ -282,6 +302,10 @@ impl Project {
         let program = |program: PathBuf| {
             if program.components().count() > 1 { folder.join(program) } else { program }
         };
+        let compiler = |of_language: WrittenCompiler| Compiler {
+            program: of_language.compiler.or_else(|| written.compiler.clone()).map(program),
+            arguments: [written.compiler_arguments.as_slice(), &of_language.compiler_arguments].concat(),
+        };
         Ok(Project {
             path: path.to_owned(),
             files: patterns.into_iter().zip(written.files.iter().map(place)).collect(),
@@ -290,11 +314,19 @@ impl Project {
             allowed: written.allow.iter().map(|a| reader.allowed(a)).collect::<Result<_, _>>()?,
             baseline: written.baseline.map(|file| shown(&folder.join(file))),
             env: written.target_env.as_ref().map(env).transpose()?,
-            compiler: written.compiler.map(program),
-            compiler_arguments: written.compiler_arguments,
+            compilers: [written.glsl, written.hlsl, written.slang].map(compiler),
             levels,
             deny_warnings,
         })
+    }
+
+    /// Returns the compiler of a language, and further arguments of it.
+    pub(super) fn compiler(&self, language: Language) -> &Compiler {
+        &self.compilers[match language {
+            Language::Glsl => 0,
+            Language::Hlsl => 1,
+            Language::Slang => 2,
+        }]
     }
 
     /// Sets the levels of rules.

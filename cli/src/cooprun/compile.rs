@@ -80,8 +80,9 @@ impl Compile {
     }
 
     pub(super) fn run(&self, style: &OutputStyle) -> Result<Status, Failure> {
-        if let Some(module) = self.here {
-            let module = self.modules.get(module).ok_or_else(|| Failure::Usage("--here: no such module".into()))?;
+        if let Some(number) = self.here {
+            let missing = || Failure::Usage(format!("--here {number}: {} modules are given", self.modules.len()));
+            let module = self.modules.get(number).ok_or_else(missing)?;
             return self.compile_here(module);
         }
         if self.modules.iter().all(|module| module == Path::new("-")) && self.modules.len() > 1 {

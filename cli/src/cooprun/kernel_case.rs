@@ -27,7 +27,9 @@ pub(super) fn write(module: &Module, entry: Option<&str>) -> Result<Option<Strin
     let found = match (entry, kernels.as_slice()) {
         (_, []) => return Ok(None),
         (None, [one]) => one,
-        (None, _) => return Err(Error::Case(format!("the module has several kernels, say which: {}", names()))),
+        (None, _) => {
+            return Err(Error::Case(format!("the module has several kernels, name one (--entry): {}", names())));
+        }
         (Some(name), _) => kernels
             .iter()
             .find(|e| e.name == name)

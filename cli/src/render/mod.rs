@@ -2,16 +2,19 @@
 
 mod in_source;
 mod listing;
+pub(crate) mod sources;
 
+use crate::check::compile::Language;
 use crate::io::{Format, Loaded};
 use coop_ir::source::SourceMap;
 use coop_ir::{InstRef, Module};
 use coop_validate::{Finding, Level, Part, Report};
-use in_source::SourceRenderer;
+use in_source::{MOST_LINES, SourceRenderer};
 pub(crate) use listing::Listing;
 use listing::Text;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Severity, SourceCode};
 use std::fmt;
+use std::path::Path;
 
 /// A finding of a rule, or a refusal of a lowering.
 #[derive(Clone, Debug)]
@@ -107,7 +110,7 @@ impl<'a> Renderer<'a> {
     /// The problem as several lines of text.
     pub fn draw(&mut self, problem: &Problem) -> String {
         let (module, name, written) = (self.module, self.name, self.written);
-        let shader = self.shader.get_or_insert_with(|| SourceMap::new(module));
+        let shader = self.shader.get_or_insert_with(|| sources::of(module));
         if !self.disassembly
             && let Some(drawn) = self.source.draw(module, shader, problem)
         {
@@ -115,32 +118,44 @@ impl<'a> Renderer<'a> {
         }
         let shown = self.shown.take();
         let listing = self.listing.get_or_insert_with(|| {
-            let written = written.and_then(|text| Listing::written(name.to_owned(), text));
+            // The lines are not those of the file with this name.
+            let name =
+                if Language::of(Path::new(name)).is_some() { format!("{name}, disassembled") } else { name.into() };
+            let written = written.and_then(|text| Listing::written(name.clone(), text));
             written.unwrap_or_else(|| match shown {
-                Some(shown) => Listing::excerpt(module, name.to_owned(), shown),
-                None => Listing::disassembly(module, name.to_owned()),
+                Some(shown) => Listing::excerpt(module, name, shown),
+                None => Listing::disassembly(module, name),
             })
         });
-        let labels = problem
-            .labels
-            .iter()
-            .filter_map(|(at, part, text)| {
-                let span = listing.span(*at, *part)?;
-                let label = Some(text.clone());
-                Some(if *at == problem.at {
-                    LabeledSpan::new_primary_with_span(label, span)
-                } else {
-                    LabeledSpan::new_with_span(label, span)
-                })
+        let label = |(at, part, text): &(InstRef, Part, String)| {
+            let span = listing.span(*at, *part)?;
+            let label = Some(text.clone());
+            Some(if *at == problem.at {
+                LabeledSpan::new_primary_with_span(label, span)
+            } else {
+                LabeledSpan::new_with_span(label, span)
             })
-            .collect();
+        };
+        let labels = problem.labels.iter().filter_map(label).collect();
         let related = InShader::find(module, shader, problem.at);
-        let shown = Shown { problem, labels, text: &listing.text, related };
-        let mut out = String::new();
-        match self.handler.render_report(&mut out, &shown) {
-            Ok(()) => out,
-            Err(fmt::Error) => unreachable!("writing to a string does not fail, and spans lie in the text"),
+        let mut shown = Shown { problem, labels, text: &listing.text, related };
+        let drawn = render(&self.handler, &shown);
+        // Where lines of a source are known, the disassembly is for those who ask for it.
+        if self.disassembly || shader.is_empty() || drawn.trim_end().lines().count() <= MOST_LINES {
+            return drawn;
         }
+        let first = problem.labels.iter().find(|(at, ..)| *at == problem.at).or(problem.labels.first());
+        shown.labels = first.and_then(label).into_iter().collect();
+        render(&self.handler, &shown)
+    }
+}
+
+/// Draws what is shown.
+fn render(handler: &GraphicalReportHandler, shown: &Shown<'_>) -> String {
+    let mut out = String::new();
+    match handler.render_report(&mut out, shown) {
+        Ok(()) => out,
+        Err(fmt::Error) => unreachable!("writing to a string does not fail, and spans lie in the text"),
     }
 }
 
@@ -269,13 +284,16 @@ pub fn each(renderer: Renderer, report: &Report) -> Vec<String> {
     report.findings.iter().map(|finding| renderer.draw(&Problem::from(finding)) + "\n").collect()
 }
 
-/// One line a problem: `file:line:column: level[rule]: message` in the shader's source, or `file:instruction: ...` where that is
-/// unknown.
+/// One line a problem: `file:line:column: level[rule]: message` in the shader's source. Where that is unknown, `file:instruction: ...` for a
+/// module, and `file: ...` for one that was compiled from the file.
 pub fn short(module: &Module, name: &str, problems: &[Problem]) -> String {
-    let shader = SourceMap::new(module);
+    let shader = sources::of(module);
     let line = |p: &Problem| {
         let place = SourcePlace::of(module, &shader, p.at).map(|p| format!("{}:{}:{}", p.file, p.line, p.column));
-        let place = place.unwrap_or_else(|| format!("{name}:{}", p.at.index()));
+        let place = place.unwrap_or_else(|| match Language::of(Path::new(name)) {
+            Some(_) => name.to_owned(),
+            None => format!("{name}:{}", p.at.index()),
+        });
         format!("{place}: {}[{}]: {}\n", p.level, p.code, p.message)
     };
     problems.iter().map(line).collect()
@@ -283,7 +301,7 @@ pub fn short(module: &Module, name: &str, problems: &[Problem]) -> String {
 
 /// One workflow command of GitHub Actions a problem, which shows it beside the line of the shader's source.
 pub fn github(module: &Module, name: &str, problems: &[Problem]) -> String {
-    let shader = SourceMap::new(module);
+    let shader = sources::of(module);
     let escaped = |text: &str, property: bool| {
         let mut out = String::new();
         for c in text.chars() {

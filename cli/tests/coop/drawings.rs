@@ -139,7 +139,7 @@ fn the_graph_shows_who_executes_what() {
     assert!(svg.ends_with("</svg>\n"));
     for (arguments, message) in [
         (&["--graph", "x.svg", GEMM, MISMATCH][..], "--graph draws one file, not 2"),
-        (&["--graph", "x.svg", "--entry", "none", GEMM], "the module has no such entry point, only 'main'"),
+        (&["--graph", "x.svg", "--entry", "none", GEMM], "the module has no entry point 'none', only 'main'"),
         (&["--graph", "x.svg", "-"], "--graph reads its file twice"),
     ] {
         let out = coop(&[&["check", "--no-config"], arguments].concat());

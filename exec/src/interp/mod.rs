@@ -321,14 +321,18 @@ fn find_entry(module: &Module, name: Option<&str>) -> Result<coop_ir::Id, Error>
         .filter(|i| matches!(i.enumerant(0), Some(ExecutionModel::GLCompute | ExecutionModel::Kernel)))
         .filter_map(|i| Some((i.id(1)?, i.string(2)?.0)))
         .collect();
+    let names = || entries.iter().map(|e| format!("'{}'", e.1)).collect::<Vec<_>>().join(", ");
     match (name, entries.as_slice()) {
         (_, []) => Err(Error::module("there is no compute entry point")),
         (None, [one]) => Ok(one.0),
-        (None, _) => Err(Error::case("the module has several entry points, say which")),
+        (None, _) => Err(Error::case(format!(
+            "the module has several entry points, name one (--entry, or entry of the case): {}",
+            names()
+        ))),
         (Some(name), _) => entries
             .iter()
             .find(|e| e.1 == name)
             .map(|e| e.0)
-            .ok_or_else(|| Error::case(format!("the module has no compute entry point '{name}'"))),
+            .ok_or_else(|| Error::case(format!("the module has no compute entry point '{name}', only {}", names()))),
     }
 }

@@ -102,11 +102,18 @@ impl Attention {
     }
 
     pub(super) fn check(&self, case: &Case) -> Result<(), Error> {
-        let sizes = [self.n, self.kv, self.head, self.head_v(), self.heads, self.kv_heads, self.batches];
-        if sizes.iter().any(|&size| size == 0 || size > 1 << 16) || !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(Error::case(
-                "expect: a size of attention is 0 or too large, or heads is not a multiple of kv-heads",
-            ));
+        const MOST: u64 = 1 << 16;
+        let heads =
+            [("head", self.head), ("head-v", self.head_v()), ("heads", self.heads), ("kv-heads", self.kv_heads)];
+        let sizes = [("n", self.n), ("kv", self.kv), ("batches", self.batches)].into_iter().chain(heads);
+        for (name, size) in sizes {
+            if size == 0 || size > MOST {
+                return Err(Error::case(format!("expect: {name} of attention is {size}, not 1 to {MOST}")));
+            }
+        }
+        if !self.heads.is_multiple_of(self.kv_heads) {
+            let (heads, of) = (self.heads, self.kv_heads);
+            return Err(Error::case(format!("expect: heads, {heads}, is not a multiple of kv-heads, {of}")));
         }
         if !self.slopes.is_empty() && self.slopes.len() as u64 != self.heads {
             return Err(Error::case("expect: attention has a slope for each head, or none"));

@@ -62,10 +62,12 @@ fn index([w, h, _]: [u64; 3], [x, y, z]: [u64; 3]) -> u64 {
 
 impl Convolution {
     pub(super) fn check(&self, case: &Case) -> Result<(), Error> {
+        const MOST: u64 = 1 << 12;
         let [out, into] = self.channels;
         let sizes = [self.from, self.to, self.size, self.step, self.dilation].concat();
-        if sizes.iter().chain([&out, &into, &self.count]).any(|&size| size == 0 || size > 1 << 12) {
-            return Err(Error::case("expect: a size of the convolution is none, or too large"));
+        let mut sizes = sizes.iter().chain([&out, &into, &self.count]);
+        if let Some(size) = sizes.find(|&&size| size == 0 || size > MOST) {
+            return Err(Error::case(format!("expect: {size} is a size of the convolution, and they are 1 to {MOST}")));
         }
         for (name, count) in [
             (&self.kernel, product(self.size).saturating_mul(out * into)),

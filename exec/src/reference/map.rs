@@ -108,11 +108,13 @@ fn word(text: &str) -> Result<Word, String> {
                 return if number::is_element_type(kind) {
                     Ok(Word::Convert(kind))
                 } else {
-                    Err(format!("nothing is made {text}"))
+                    Err(format!("'{text}' is a type that no element of a buffer has"))
                 };
             }
             let (buffer, offset) = match text.split_once('@') {
-                Some((buffer, offset)) => (buffer, offset.parse().map_err(|_| format!("'{text}' has no offset"))?),
+                Some((buffer, offset)) => {
+                    (buffer, offset.parse().map_err(|_| format!("'{text}' has no whole number behind its @"))?)
+                }
                 None => (text, 0),
             };
             Word::Element { buffer: buffer.to_string(), offset }
@@ -164,7 +166,7 @@ impl Unary {
 impl Binary {
     fn apply(self, (left, kind): Typed, (right, other): Typed) -> Result<Typed, String> {
         if kind != other {
-            return Err(format!("'{self}' is asked of {kind} and {other}"));
+            return Err(format!("'{self}' takes two numbers of one type; here are {kind} and {other}"));
         }
         let value = match (left, right) {
             (Value::Int(left), Value::Int(right)) => Value::Int(match self {
@@ -300,7 +302,7 @@ mod tests {
             ("X X", "leaves 2 values"),
             ("", "leaves 0 values"),
             ("Y", "no buffer is called 'Y'"),
-            ("X X f16 +", "'+' is asked of s8 and f16"),
+            ("X X f16 +", "'+' takes two numbers of one type; here are s8 and f16"),
             ("X f16", "is of s8, its elements are computed as f16"),
             ("X 0:s8 /", "division by zero"),
             ("X@9", "element 9 lies outside"),

@@ -61,7 +61,7 @@ impl<'a> Compute<'a> {
     fn make_set_layouts(&mut self, slots: &[Slot]) -> Result<(), Error> {
         let Some(last) = slots.iter().map(|((set, _), _)| *set).max() else { return Ok(()) };
         if last >= 32 {
-            return Err(Error::case(format!("set {last} is more than any device has")));
+            return Err(Error::case(format!("set {last} is more than any device has: sets are 0 to 31")));
         }
         for set in 0..=last {
             let bindings: Vec<_> = slots

@@ -103,7 +103,7 @@ impl<'m> Rewriter<'m> {
     /// Converts an integer of any width to 32 bits.
     pub(super) fn word(&mut self, r: InstRef, id: Id) -> Result<Id, Refusal> {
         let Some(Scalar::Int { width, signed }) = self.m.type_of(id).and_then(|t| types::scalar(self.m, t)) else {
-            return malformed(r, format!("an operand of {}is not an integer", self.m.inst(r).op));
+            return malformed(r, format!("an operand of {} is not an integer", self.m.inst(r).op));
         };
         if width == 32 {
             return Ok(id);

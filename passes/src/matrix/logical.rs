@@ -26,11 +26,8 @@ pub(crate) fn logical(m: &Module, constants: &Constants) -> Result<Vec<Logical>,
         let Some(ty) = m.inst(r).result.and_then(|id| types::coop_mat(m, id)) else { continue };
         let view = ty.view(m, constants);
         let Some(scalar) = view.component.filter(|s| matches!(s.width(), 8 | 16 | 32 | 64)) else {
-            let of = view.component.map_or_else(String::new, |s| format!(" but {s}"));
-            return bad(
-                format!("the component type is not a number of 8, 16, 32 or 64 bits{of}"),
-                "use such components",
-            );
+            let is = view.component.map_or_else(|| "no number".to_owned(), |s| s.to_string());
+            return bad(format!("components are of {is}"), "use numbers of 8, 16, 32 or 64 bits");
         };
         let workgroup = match view.scope.fixed() {
             Some(3) => false,

@@ -250,7 +250,7 @@ impl Memory {
             _ => None,
         };
         let malformed =
-            || Refusal::new("refused-malformed", Some(r), "an indexis not an integer", "see what coopcheck says");
+            || Refusal::new("refused-malformed", Some(r), "an index is not an integer", "see what coopcheck says");
         let last = match last {
             None => None,
             Some(id) => Some(match (args.of(id), width(id).ok_or_else(malformed)?) {

@@ -194,7 +194,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, wish: bool) -> Result<(), Refusal>
     lower.tensors.finish(lower.m);
     // What is left stands where it means nothing: outside functions, or with operands of other types.
     if let Some(r) = lower.m.all().find(|r| lower.m.inst(*r).op.is_matrix_instruction()) {
-        let why = format!("{} can't be understood here", lower.m.inst(r).op);
+        let why = format!("{} is outside of functions, or its operands do not fit it", lower.m.inst(r).op);
         return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
     }
     lower.lanes.finish(lower.m);
@@ -383,7 +383,7 @@ impl Lower<'_, '_> {
             (Op::ExtInst, None, _) => Ok(()),
             (op, ..) => {
                 let why = format!("{op} on a matrix has no lowering to scalar yet");
-                let remedy = "see the table of instructions in the README";
+                let remedy = "docs/instructions.md has what is lowered";
                 Err(Refusal::new("refused-instruction", Some(r), why, remedy))
             }
         }

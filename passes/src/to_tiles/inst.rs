@@ -167,7 +167,12 @@ impl Tiles<'_, '_> {
             }
             op => {
                 let why = format!("{op} on a matrix has no lowering to tiles yet");
-                Err(Refusal::new("refused-instruction", Some(r), why, "see the table of instructions in the README"))
+                Err(Refusal::new(
+                    "refused-instruction",
+                    Some(r),
+                    why,
+                    "lower to scalar code (--target scalar); docs/instructions.md has what is lowered",
+                ))
             }
         }
     }

@@ -290,8 +290,8 @@ impl Kernel<'_> {
     fn rewrite(&mut self, r: InstRef) -> Result<(), Refusal> {
         let (op, opaque) = (self.m.inst(r).op, self.m.inst(r).opaque);
         if opaque && op.info().is_none() {
-            let why = "an instruction without a rewrite for Vulkan";
-            let remedy = "lower it first, or compile without it";
+            let why = format!("{op}, which is not known here, has no form for Vulkan");
+            let remedy = "compile without the extension that it is of";
             return Err(Refusal::new("refused-vulkan-instruction", Some(r), why, remedy));
         }
         match op {

@@ -77,7 +77,8 @@ impl Kernel<'_> {
             let at = self.m.def(root.was);
             let len = root.bytes.div_ceil(root.unit_bytes());
             if len == 0 || len > LONGEST {
-                let why = format!("a variable has {} bytes", root.bytes);
+                let why =
+                    format!("a variable has {} bytes, and takes {len} numbers; 1 to {LONGEST} can be", root.bytes);
                 return Err(Refusal::new("refused-vulkan-variable", at, why, "use a smaller one"));
             }
             let unit = self.g.scalar(self.m, root.unit());
@@ -127,7 +128,7 @@ impl Kernel<'_> {
             Refusal::new("refused-vulkan-variable", at, why, "fill the variable in the kernel, or pass a buffer")
         };
         if len > MOST_VALUES {
-            return Err(refused(format!("a variable has {len} initial values")));
+            return Err(refused(format!("a variable has {len} initial values, more than {MOST_VALUES}")));
         }
         let mut bytes = vec![0u8; (len * root.unit_bytes()) as usize];
         self.constant_bytes(id, 0, &mut bytes, 0)

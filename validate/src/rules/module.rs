@@ -269,8 +269,8 @@ fn versions(cx: &Cx, out: &mut Sink) {
 
 fn memory_model(cx: &Cx, first: InstRef, out: &mut Sink) {
     let model = cx.module.globals_with(Op::MemoryModel).next();
-    let help = "declare `OpCapability VulkanMemoryModel` and `OpMemoryModel ... Vulkan`, and give loads and stores of \
-                shared data their memory operands";
+    let help = "compile for it, `#pragma use_vulkan_memory_model` in GLSL, `-fspv-use-vulkan-memory-model` with dxc; or run \
+                `spirv-opt --upgrade-memory-model`";
     if let (Some(at), Some((_, declared))) = (model, cx.module.memory_model())
         && declared != MemoryModel::Vulkan
     {

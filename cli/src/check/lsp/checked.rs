@@ -6,7 +6,7 @@ use super::super::project::Project;
 use super::super::{Cli, allow, options};
 use super::{compiler_messages, lines};
 use crate::io::{self, FileError, Format, Loaded};
-use crate::render::{Listing, Problem, in_source};
+use crate::render::{Listing, Problem, in_source, sources};
 use coop_ir::InstRef;
 use coop_ir::source::SourceMap;
 use coop_validate::{Level, Options, Part};
@@ -43,7 +43,7 @@ pub(super) struct Places {
 impl Places {
     fn new(loaded: &Loaded, uri: &Uri, name: &Path, text: &str) -> Places {
         let written = (loaded.format == Format::Text).then(|| Listing::written(loaded.name.clone(), text)).flatten();
-        let shader = if written.is_some() { SourceMap::default() } else { SourceMap::new(&loaded.module) };
+        let shader = if written.is_some() { SourceMap::default() } else { sources::of(&loaded.module) };
         Places { uri: uri.clone(), name: name.to_owned(), shader, listing: written }
     }
 
@@ -99,7 +99,7 @@ fn failed(text: &str, why: &str) -> Checked {
 fn check_with(task: &Task<'_>, path: &Path, uri: &Uri, text: &str) -> Checked {
     let (bytes, name) = match Language::of(path) {
         None => (text.as_bytes().to_vec(), path.to_owned()),
-        Some(language) => match task.compiler().compile_text(language, path, text) {
+        Some(language) => match task.compiler(language).compile_text(language, path, text) {
             Ok(Compiled { module, name }) => (module, name),
             Err((why, name)) => {
                 let diagnostics = compiler_messages::diagnostics(&why, &name.to_string_lossy(), text);

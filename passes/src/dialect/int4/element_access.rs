@@ -121,7 +121,7 @@ impl ElementAccess {
                 Some(LONG) => {}
                 Some(Scalar::Int { width: 64, .. }) => stride = e.ids(Op::Bitcast, long, &[stride]),
                 Some(Scalar::Int { .. }) => stride = e.ids(Op::UConvert, long, &[stride]),
-                _ => return malformed(r, "the strideis not an integer"),
+                _ => return malformed(r, "the stride is not an integer"),
             }
         } else {
             stride = self.unsigned(e, r, stride)?;
