@@ -159,7 +159,7 @@ fn slices_are_fetched_ahead() {
     assert_eq!(calls(&module, 4096), (6, 4));
 }
 
-/// Beside slices that are decoded nothing is: both factors of two slices are fetched where they are used.
+/// Between slices that are decoded nothing is: both factors of two slices are fetched where they are used.
 #[test]
 fn slices_beside_decoded_ones_are_not_fetched_ahead() {
     assert_eq!(calls(&decoded(), 49152), (2, 0));

@@ -230,8 +230,8 @@ impl Tiles<'_, '_> {
         if next == mats.0.cols() {
             return self.fetch_next(b, r);
         }
-        // What is decoded would be waited for, and leaves no registers for the other factor: on an H200 that takes products of
-        // 128 x 256 tiles with mxfp4 from 158 to 54 TFLOP/s.
+        // Between the slices of a factor that is decoded there are no registers for the other one: on an H200 that takes products of
+        // 128 x 256 tiles with mxfp4 from 158 to 54 TFLOP/s. Its first slice alone helps: on an H100, from 155 to 170.
         if staged.iter().flatten().any(|(access, ..)| access.decodes()) {
             return;
         }

@@ -440,10 +440,6 @@ impl Tiles<'_, '_> {
         let (a, b) = (self.mat_of(m, x)?, self.mat_of(m, y)?);
         let SlicePlan { steps, factors: [left, right] } = self.plan_slices((x, a), (y, b));
         let slices = a.cols() / steps;
-        // Beside slices that are decoded nothing is fetched ahead (`stage_slice`).
-        if slices > 1 && [&left, &right].into_iter().flatten().any(|(access, _)| access.decodes()) {
-            return None;
-        }
         let share = |factor: Option<(Access, Layout)>, slices: (u32, u32)| {
             let (access, layout) = factor.filter(|(access, _)| !access.decodes())?;
             self.share(&access, layout).filter(|fetch| fetch.is_part(slices))
