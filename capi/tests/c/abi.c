@@ -111,16 +111,16 @@ static void options(const CoopmatModule *module, const CoopmatDevice *device)
     options.lanes = 9;
     CHECK(says(coopmat_module_for_pipeline(module, device, &options, &outcome, &error), COOPMAT_STATUS_INVALID_ARGUMENT, &error, "lanes is 9"));
     coopmat_pipeline_options_init(&options);
-    options.flags = 0x10;
-    CHECK(says(coopmat_module_for_pipeline(module, device, &options, &outcome, &error), COOPMAT_STATUS_INVALID_ARGUMENT, &error, "flags is 0x10"));
+    options.flags = 0x20;
+    CHECK(says(coopmat_module_for_pipeline(module, device, &options, &outcome, &error), COOPMAT_STATUS_INVALID_ARGUMENT, &error, "flags is 0x20"));
     options.flags = 0;
     CHECK(coopmat_module_pipeline_key(module, device, &options, plain, &error) == COOPMAT_STATUS_OK);
-    for (flag = COOPMAT_ALWAYS_LOWER; flag <= COOPMAT_ASSUME_ANY_SUBGROUP_SIZE; flag *= 2) {
+    for (flag = COOPMAT_ALWAYS_LOWER; flag <= COOPMAT_EXCESS_PRECISION; flag *= 2) {
         options.flags = flag;
         CHECK(coopmat_module_pipeline_key(module, device, &options, key, &error) == COOPMAT_STATUS_OK);
         CHECK(memcmp(plain, key, sizeof key));
     }
-    CHECK(flag == 0x10);
+    CHECK(flag == 0x20);
     coopmat_pipeline_options_init(&options);
     options.map_entries = &entry;
     options.map_entry_count = 1;
