@@ -88,4 +88,19 @@ impl Affine {
         let quotient = b.div(sum, d);
         (Affine::scaled(quotient, 1), b.rem(sum, d))
     }
+
+    /// Quotient and remainder by `d` of a sum none of whose parts is negative: only those that `d` does not divide take code, so
+    /// that the others can be added where they fold.
+    pub(crate) fn div_rem_by_parts(&self, b: &mut FunctionBuilder<'_>, d: u32) -> (Affine, Index) {
+        let divides = |t: &mut (Id, u32)| t.1.is_multiple_of(d);
+        let (mut quotient, mut rest) = (self.clone(), self.clone());
+        quotient.terms.retain(divides);
+        quotient.terms.iter_mut().for_each(|t| t.1 /= d);
+        quotient.constant /= d;
+        rest.terms.retain(|t| !divides(t));
+        rest.constant %= d;
+        let rest = rest.emit(b);
+        let of_rest = b.div(rest, d);
+        (quotient.plus(&Affine::scaled(of_rest, 1)), b.rem(rest, d))
+    }
 }

@@ -382,12 +382,6 @@ impl Arena {
         self.pointer(b, quad_type, &[quad])
     }
 
-    fn word_pointer(&mut self, b: &mut FunctionBuilder<'_>, word: Index) -> Id {
-        let u32_type = b.u32_type();
-        let (quad, rest) = (b.div(word, 4), b.rem(word, 4));
-        self.pointer(b, u32_type, &[quad, rest])
-    }
-
     /// The memory operands of loads and stores.
     pub(crate) fn access_operands(&self) -> Vec<Operand> {
         barrier::access_operands(self.model)
@@ -395,16 +389,22 @@ impl Arena {
 
     /// Word `word` of the array, counted from its beginning (four to a quad).
     pub(crate) fn load_word(&mut self, b: &mut FunctionBuilder<'_>, word: Index) -> Id {
-        let pointer = self.word_pointer(b, word);
-        let (ty, operands) = (b.u32_type(), self.access_operands());
-        b.op(Op::Load, ty, [Operand::Id(pointer)].into_iter().chain(operands))
+        let (quad, part) = (b.div(word, 4), b.rem(word, 4));
+        self.load_part(b, quad, part)
     }
 
     /// Writes a word.
     pub(crate) fn store_word(&mut self, b: &mut FunctionBuilder<'_>, word: Index, value: Id) {
-        let pointer = self.word_pointer(b, word);
+        let (quad, part) = (b.div(word, 4), b.rem(word, 4));
+        self.store_part(b, quad, part, value);
+    }
+
+    /// Reads word `part` of a quad.
+    pub(crate) fn load_part(&mut self, b: &mut FunctionBuilder<'_>, quad: Index, part: Index) -> Id {
+        let u32_type = b.u32_type();
+        let pointer = self.pointer(b, u32_type, &[quad, part]);
         let operands = self.access_operands();
-        b.effect(Op::Store, [pointer, value].map(Operand::Id).into_iter().chain(operands));
+        b.op(Op::Load, u32_type, [Operand::Id(pointer)].into_iter().chain(operands))
     }
 
     /// Writes word `part` of a quad.

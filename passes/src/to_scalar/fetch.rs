@@ -8,7 +8,7 @@ use super::arith::MulAdd;
 use super::exchange_buffer::where_;
 use super::memory::{Arg, Visit};
 use super::product::{Plan, Source};
-use super::staged_factor::{Factor, StagedFactor};
+use super::staged_factor::{Factor, QUAD_BITS, StagedFactor};
 use super::{Key, Lower};
 use crate::matrix::arena::{Arena, words_of};
 use crate::matrix::bits::small_type;
@@ -27,6 +27,8 @@ pub(super) struct Fetch {
     pub(super) function: Id,
     /// The type of its result: an array of words, vectors of words, or elements.
     pub(super) ret: Id,
+    /// True if elements are decoded, which waits for what is loaded.
+    pub(super) decodes: bool,
     lane_pieces: LanePieces,
 }
 
@@ -54,7 +56,7 @@ impl Factor {
     /// The number of pieces that a lane loads: pairs of them where lines come two by two.
     fn piece_count(&self) -> u32 {
         let thick = if self.pairs { 2 } else { 1 };
-        (self.length / self.piece * self.lines / thick).div_ceil(self.mat.placement.grid.lanes()) * thick
+        self.total().div_ceil(self.mat.placement.grid.lanes()) * thick
     }
 
     /// Returns true if the pieces of a lane can wait in registers.
@@ -64,19 +66,45 @@ impl Factor {
 
     /// Piece `t` of a lane.
     fn piece_of(&self, b: &mut FunctionBuilder<'_>, lane: Index, t: u32) -> Piece {
+        let (total, lanes) = (self.total(), self.mat.placement.grid.lanes());
+        let round = if self.pairs { t / 2 } else { t };
+        let whole = (round + 1) * lanes <= total;
+        let real = (!whole).then(|| {
+            let number = b.add(lane, Index::Const(round * lanes));
+            b.compare(Op::ULessThan, number, Index::Const(total))
+        });
+        let (line, at) = self.place_of(b, lane, Index::Const(t));
+        Piece { line, at, real }
+    }
+
+    /// The line and the first element of piece `t` of a lane.
+    fn place_of(&self, b: &mut FunctionBuilder<'_>, lane: Index, t: Index) -> (Index, Index) {
         let pieces = self.length / self.piece;
         let thick = if self.pairs { 2 } else { 1 };
-        let total = pieces * self.lines / thick;
-        let lanes = self.mat.placement.grid.lanes();
-        let round = t / thick;
-        let number = b.add(lane, Index::Const(round * lanes));
-        let whole = (round + 1) * lanes <= total;
-        let real = (!whole).then(|| b.compare(Op::ULessThan, number, Index::Const(total)));
+        let round = b.div(t, thick);
+        let skipped = b.mul(round, Index::Const(self.mat.placement.grid.lanes()));
+        let number = b.add(lane, skipped);
         let (line, piece) = (b.div(number, pieces), b.rem(number, pieces));
         let line = b.mul(line, Index::Const(thick));
-        let line = b.add(line, Index::Const(t % thick));
-        let at = b.mul(piece, Index::Const(self.piece));
-        Piece { line, at, real }
+        let of_pair = b.rem(t, thick);
+        (b.add(line, of_pair), b.mul(piece, Index::Const(self.piece)))
+    }
+
+    /// The pieces of a slice: pairs of them where lines come two by two.
+    fn total(&self) -> u32 {
+        let thick = if self.pairs { 2 } else { 1 };
+        self.length / self.piece * self.lines / thick
+    }
+
+    /// The lanes that load a part of a slice.
+    pub(super) fn loading_lanes(&self) -> u32 {
+        self.total().min(self.mat.placement.grid.lanes())
+    }
+
+    /// Returns true if all lanes load as many pieces, each of which is a quad.
+    fn has_equal_quads(&self) -> bool {
+        let equal = self.total().is_multiple_of(self.mat.placement.grid.lanes());
+        equal && self.piece * self.mat.scalar.width() == QUAD_BITS
     }
 }
 
@@ -104,6 +132,26 @@ impl Load {
             }
             Source::Value(_) | Source::Moved(..) | Source::Resident(_) => unreachable!("arrays are not loaded"),
         }
+    }
+
+    /// All pieces of a lane in the slice from `k` on, as quads. `None` where they are no quads, or lanes have no equal shares.
+    fn quads(
+        &mut self,
+        b: &mut FunctionBuilder<'_>,
+        factor: Factor,
+        (lane, k): (Index, Index),
+        count: u32,
+    ) -> Option<Vec<Id>> {
+        let Load::Tensor(visit, true) = self else { return None };
+        if !factor.has_equal_quads() || !visit.has_quads() {
+            return None;
+        }
+        let mut place = |b: &mut FunctionBuilder<'_>, t: Index| {
+            let (line, at) = factor.place_of(b, lane, t);
+            factor.element(b, line, at, k)
+        };
+        let places: Vec<(Index, Index)> = (0..count).map(|t| place(b, Index::Const(t))).collect();
+        visit.load_quads(b, &mut tensor::Share { places: &places, place: &mut place })
     }
 
     /// Neighbours along the lines of the factor, from an element on.
@@ -148,7 +196,8 @@ impl Lower<'_, '_> {
         let lane_pieces = LanePieces { count, kept, words, entries };
         let key = self.load_key(factor, source, &[0, factor.length, factor.lines, factor.piece]);
         let function = self.function(key, &mut |this| this.make_fetch(factor, source, ret, lane_pieces));
-        Some(Fetch { function, ret, lane_pieces })
+        let decodes = matches!(source, Source::Tensor(access) if access.decodes());
+        Some(Fetch { function, ret, decodes, lane_pieces })
     }
 
     fn load_key(&mut self, factor: Factor, source: &Source, more: &[u32]) -> Key {
@@ -181,6 +230,10 @@ impl Lower<'_, '_> {
         let lane = self.lanes.lane(b, factor.mat.workgroup);
         let k = Index::Value(b.param(types.len() - 1));
         let mut load = Load::new(b, source, &inputs, factor, lane, &known);
+        if let Some(quads) = load.quads(b, factor, (lane, k), lane_pieces.count) {
+            let value = b.ids(Op::CompositeConstruct, ret, &quads);
+            return f.finish(Some(value));
+        }
         let mut parts = Vec::new();
         for t in 0..lane_pieces.count {
             let piece = factor.piece_of(b, lane, t);

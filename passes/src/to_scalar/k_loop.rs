@@ -40,23 +40,22 @@ pub(super) struct FactorFill {
 type First = (Index, Id);
 
 impl FactorFill {
+    pub(super) fn new(fill: FillMethod, args: Vec<Id>, staged: StagedFactor) -> FactorFill {
+        FactorFill { fill, args, staged, waiting: None }
+    }
+
+    /// Returns true if what is fetched is decoded.
+    fn decodes(&self) -> bool {
+        matches!(&self.fill, FillMethod::Fetch(fetch) if fetch.decodes)
+    }
+
     /// Fetches the first slice, if the factor is fetched.
-    pub(super) fn new(
-        b: &mut FunctionBuilder<'_>,
-        plan: Plan,
-        fill: FillMethod,
-        args: Vec<Id>,
-        staged: StagedFactor,
-    ) -> FactorFill {
+    fn begin(&mut self, b: &mut FunctionBuilder<'_>, slices: u32) {
         let zero = b.u32(0);
-        let waiting = match &fill {
-            FillMethod::Fetch(fetch) => {
-                let value = call(b, fetch.function, fetch.ret, &with(&args, zero));
-                Some(if plan.slices == 1 { value } else { variable_of(b, fetch.ret, value) })
-            }
-            _ => None,
-        };
-        FactorFill { fill, args, staged, waiting }
+        if let FillMethod::Fetch(fetch) = &self.fill {
+            let value = call(b, fetch.function, fetch.ret, &with(&self.args, zero));
+            self.waiting = Some(if slices == 1 { value } else { variable_of(b, fetch.ret, value) });
+        }
     }
 }
 
@@ -73,8 +72,12 @@ pub(super) struct KLoop {
 
 impl KLoop {
     /// The sums after all slices, which begin as `first`.
-    pub(super) fn multiply_all(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, first: Id) -> Id {
+    pub(super) fn multiply_all(&mut self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, first: Id) -> Id {
         let (plan, zero) = (self.plan, b.u32(0));
+        // What is decoded waits for memory: the loads of the other factor are on their way before that.
+        for decoded in [false, true] {
+            self.fills.iter_mut().filter(|f| f.decodes() == decoded).for_each(|f| f.begin(b, plan.slices));
+        }
         if plan.slices == 1 {
             self.put_between_barriers(b, arena, (Index::Const(0), zero));
             return call(b, self.multiply, self.sums, &[first]);
@@ -170,7 +173,8 @@ impl KLoop {
 
     /// Fetches the slice from `k` on.
     fn ask(&self, b: &mut FunctionBuilder<'_>, k: Id) {
-        for FactorFill { fill, args, waiting, .. } in &self.fills {
+        let (decoded, plain): (Vec<&FactorFill>, Vec<&FactorFill>) = self.fills.iter().partition(|f| f.decodes());
+        for FactorFill { fill, args, waiting, .. } in plain.into_iter().chain(decoded) {
             if let (FillMethod::Fetch(fetch), Some(waiting)) = (fill, waiting) {
                 let value = call(b, fetch.function, fetch.ret, &with(args, k));
                 b.effect(Op::Store, [*waiting, value].map(Operand::Id));

@@ -48,9 +48,10 @@ const LONGEST_WIDE: u32 = 16;
 /// Slices of widened elements that are shorter are not worth their barriers.
 const SHORTEST_WIDE: u32 = 8;
 
-/// The `k` of a slice and the stages of a product that sums in pairs: the first for which there is room. An H100 reached
-/// 49.9 TFLOP/s with the first, 49.2, 47.3 with the next ones.
-const PAIRED_SLICES: [(u32, u32); 5] = [(32, 2), (32, 1), (16, 2), (16, 1), (8, 1)];
+/// The `k` of a slice and the stages of a product that sums in pairs: of those for which there is room, the first in which most lanes
+/// load a part of each factor. An H100 reached 49.9 TFLOP/s with slices of 32 in two stages, 49.2 in one, 47.3 with slices of 16. Longer
+/// ones are for many lanes with few sums: of 256 lanes with a tile of 32 x 64, 64 would decode a slice of 32.
+const PAIRED_SLICES: [(u32, u32); 8] = [(32, 2), (32, 1), (64, 2), (64, 1), (128, 1), (16, 2), (16, 1), (8, 1)];
 
 /// Slices of what lanes hold that are written out at most.
 pub(super) const WRITTEN_OUT_SLICES: u32 = 4;
@@ -217,19 +218,24 @@ impl Lower<'_, '_> {
         }
         let mul = MulAdd { pairs: true, ..mul };
         let depth = mul.a.placement.shape.cols;
-        let (slice, stages) = PAIRED_SLICES.into_iter().find(|(slice, stages)| {
-            let (a, b) = self.factors(mul, sources, *slice, true);
-            let bytes = slice_bytes(&a, &b).saturating_mul(*stages);
+        let is_loaded = |source: &Source| matches!(source, Source::Memory(_) | Source::Tensor(_));
+        // The lanes that load a part of the factor of which fewest do so.
+        let mut busy = |(slice, stages): (u32, u32)| {
+            let (a, b) = self.factors(mul, sources, slice, true);
+            let bytes = slice_bytes(&a, &b).saturating_mul(stages);
             let loaded = |factor: &Factor, source: &Source| {
-                matches!(source, Source::Memory(_) | Source::Tensor(_))
-                    && factor.piece >= 2
-                    && factor.lines.is_multiple_of(2)
-                    && factor.can_wait()
+                is_loaded(source) && factor.piece >= 2 && factor.lines.is_multiple_of(2) && factor.can_wait()
             };
-            depth.is_multiple_of(*slice)
+            let factors = || [a, b].into_iter().zip(sources);
+            let fits = depth.is_multiple_of(slice)
                 && bytes <= room
-                && [a, b].iter().zip(sources).all(|(factor, source)| !factor.transposed || loaded(factor, source))
-        })?;
+                && factors().all(|(factor, source)| !factor.transposed || loaded(&factor, source));
+            let loading = factors().filter(|(_, source)| is_loaded(source)).map(|(factor, _)| factor.loading_lanes());
+            fits.then(|| loading.min().unwrap_or(0))
+        };
+        // Of equals the first.
+        let fitting = PAIRED_SLICES.into_iter().rev().filter_map(|slices| Some((busy(slices)?, slices)));
+        let (_, (slice, stages)) = fitting.max_by_key(|(busy, _)| *busy)?;
         Some((mul, slice, stages))
     }
 
@@ -281,8 +287,8 @@ impl Lower<'_, '_> {
         let c = params[types.len() - 1];
         let first = begin.map_or(c, |begin| call(b, begin, sums, &[c]));
         let fills = fills.into_iter().zip(staged);
-        let fills = fills.map(|((fill, range), staged)| FactorFill::new(b, plan, fill, params[range].to_vec(), staged));
-        let slices = KLoop { plan, lane, sums, multiply, fills: fills.collect() };
+        let fills = fills.map(|((fill, range), staged)| FactorFill::new(fill, params[range].to_vec(), staged));
+        let mut slices = KLoop { plan, lane, sums, multiply, fills: fills.collect() };
         let last = slices.multiply_all(b, &mut self.arena, first);
         let result = end.map_or(last, |end| call(b, end, mul.d.ty, &[last, c]));
         Ok(f.finish(Some(result)))

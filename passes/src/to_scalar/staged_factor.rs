@@ -328,31 +328,9 @@ impl StagedFactor {
         count: u32,
         known: &mut FxHashMap<Affine, Index>,
     ) -> Vec<Id> {
-        let scalar = self.factor.elem.scalar;
-        let each = QUAD_BITS / scalar.width();
-        if self.factor.packed && count.is_multiple_of(each) {
-            let (quads, _) = at.div_rem(b, each);
-            let sum = line.clone().times(self.factor.pitch).plus(&Affine::scaled(self.begin, 1)).plus(&quads);
-            let (sum, constant) = sum.split_constant();
-            let base = match known.get(&sum) {
-                Some(base) => *base,
-                None => {
-                    let base = sum.emit(b);
-                    known.insert(sum, base);
-                    base
-                }
-            };
-            let mut out = Vec::new();
-            for n in 0..count / each {
-                let quad = b.add(base, Index::Const(constant + n));
-                let quad = arena.load_quad(b, quad);
-                out.extend(self.factor.numbers(b, mul, quad));
-            }
-            return out;
-        }
-        let (line, at) = (line.emit(b), at.emit(b));
-        let quad = self.line(b, line);
         if !self.factor.packed {
+            let (line, at) = (line.emit(b), at.emit(b));
+            let quad = self.line(b, line);
             let buffer = exchange_buffer::ElementBuffer::new(b, quad, self.factor.elem);
             return (0..count)
                 .map(|n| {
@@ -362,14 +340,35 @@ impl StagedFactor {
                 })
                 .collect();
         }
-        let bits = scalar.width();
-        let first = b.mul(quad, Index::Const(4));
-        let at = if bits > 32 { b.mul(at, Index::Const(bits / 32)) } else { b.div(at, 32 / bits) };
-        let first = b.add(first, at);
+        let bits = self.factor.elem.scalar.width();
+        let each = QUAD_BITS / bits;
+        let (quads, in_quad) = at.div_rem_by_parts(b, each);
+        let sum = line.clone().times(self.factor.pitch).plus(&Affine::scaled(self.begin, 1)).plus(&quads);
+        let (sum, constant) = sum.split_constant();
+        let base = match known.get(&sum) {
+            Some(base) => *base,
+            None => {
+                let base = sum.emit(b);
+                known.insert(sum, base);
+                base
+            }
+        };
+        if count.is_multiple_of(each) {
+            let mut out = Vec::new();
+            for n in 0..count / each {
+                let quad = b.add(base, Index::Const(constant + n));
+                let quad = arena.load_quad(b, quad);
+                out.extend(self.factor.numbers(b, mul, quad));
+            }
+            return out;
+        }
+        // Neighbours that are a part of a quad do not go beyond it.
+        let quad = b.add(base, Index::Const(constant));
+        let first = if bits > 32 { b.mul(in_quad, Index::Const(bits / 32)) } else { b.div(in_quad, 32 / bits) };
         let words: Vec<Id> = (0..(count * bits).div_ceil(32))
             .map(|n| {
-                let place = b.add(first, Index::Const(n));
-                arena.load_word(b, place)
+                let part = b.add(first, Index::Const(n));
+                arena.load_part(b, quad, part)
             })
             .collect();
         let mut all = elements(b, self.factor.elem, &words);
