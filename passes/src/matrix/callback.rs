@@ -57,3 +57,18 @@ pub(crate) fn may_write(m: &Module, op: Op, inst: &Inst) -> bool {
         Written::Image | Written::Output | Written::Anything => true,
     }
 }
+
+/// Returns true if an instruction may change memory that a load reads, or wait for others to.
+pub(crate) fn writes_or_waits(m: &Module, inst: &Inst) -> bool {
+    match inst.op {
+        Op::FunctionCall => return inst.callee().is_none_or(|f| has_effects(m, f)),
+        Op::CooperativeMatrixPerElementOpNV => return inst.callee().is_none_or(|f| has_effects(m, f)),
+        _ if inst.callee().is_some_and(|f| has_effects(m, f)) => return true,
+        _ => {}
+    }
+    match effects::written(m, inst) {
+        Written::Nothing => effects::orders_memory(inst.op),
+        Written::Through(pointer) => types::storage_of(m, pointer) != Some(StorageClass::Function),
+        Written::Image | Written::Output | Written::Anything => true,
+    }
+}

@@ -15,6 +15,7 @@
 //! | [`bits`] | numbers as parts of other numbers |
 //! | [`elementwise`] | arithmetic on single elements |
 //! | [`callback`] | what a callback does besides computing a value |
+//! | [`iterations`] | what the next iteration of a loop will load |
 //! | [`observed_replication`] | which matrices have elements that are accessed one by one, so that the module observes how often each is held |
 //! | [`row_uniform`] | which matrices hold one value in each row |
 //! | [`dead_matrices`] | which matrices nothing reads |
@@ -27,6 +28,7 @@ pub(crate) mod bits;
 pub(crate) mod callback;
 pub(crate) mod dead_matrices;
 pub(crate) mod elementwise;
+pub(crate) mod iterations;
 pub(crate) mod lanes;
 pub(crate) mod logical;
 pub(crate) mod observed_replication;

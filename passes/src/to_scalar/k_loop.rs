@@ -34,14 +34,42 @@ pub(super) struct FactorFill {
     staged: StagedFactor,
     /// The fetched value that waits to be put into shared memory: the value, or a variable where there is a next slice.
     waiting: Option<Id>,
+    /// The next iteration of the loop around the product, for whose first slice it fetches.
+    next: Option<NextIteration>,
+}
+
+/// The fetch of a factor's first slice for the next iteration of a loop.
+pub(super) struct NextIteration {
+    /// The operands of the load then.
+    pub(super) args: Vec<Id>,
+    /// Holds if there is a next iteration.
+    pub(super) goes_on: Id,
+    /// The variable in which the first slice waits, that of this iteration when the product begins.
+    pub(super) waiting: Id,
+}
+
+/// The slice behind one.
+#[derive(Clone, Copy)]
+enum Behind {
+    /// There is one, from this `k` on.
+    Slice(Id),
+    /// There is one, from `k` on, if the condition holds.
+    SliceIf(Id, Id),
+    /// There is none.
+    End,
 }
 
 /// The first `k` of a slice, as an index and as a value.
 type First = (Index, Id);
 
 impl FactorFill {
-    pub(super) fn new(fill: FillMethod, args: Vec<Id>, staged: StagedFactor) -> FactorFill {
-        FactorFill { fill, args, staged, waiting: None }
+    pub(super) fn new(
+        fill: FillMethod,
+        args: Vec<Id>,
+        staged: StagedFactor,
+        next: Option<NextIteration>,
+    ) -> FactorFill {
+        FactorFill { fill, args, staged, waiting: None, next }
     }
 
     /// Returns true if what is fetched is decoded.
@@ -49,13 +77,44 @@ impl FactorFill {
         matches!(&self.fill, FillMethod::Fetch(fetch) if fetch.decodes)
     }
 
-    /// Fetches the first slice, if the factor is fetched.
+    /// Fetches the first slice, if the factor is fetched and that was not done an iteration ahead.
     fn begin(&mut self, b: &mut FunctionBuilder<'_>, slices: u32) {
         let zero = b.u32(0);
-        if let FillMethod::Fetch(fetch) = &self.fill {
-            let value = call(b, fetch.function, fetch.ret, &with(&self.args, zero));
-            self.waiting = Some(if slices == 1 { value } else { variable_of(b, fetch.ret, value) });
-        }
+        let FillMethod::Fetch(fetch) = &self.fill else { return };
+        self.waiting = Some(match &self.next {
+            Some(next) if slices == 1 => b.ids(Op::Load, fetch.ret, &[next.waiting]),
+            Some(next) => next.waiting,
+            None => {
+                let value = call(b, fetch.function, fetch.ret, &with(&self.args, zero));
+                if slices == 1 { value } else { variable_of(b, fetch.ret, value) }
+            }
+        });
+    }
+
+    /// Fetches what is multiplied behind a slice: the slice behind it, or the first of the next iteration.
+    fn ask(&self, b: &mut FunctionBuilder<'_>, behind: Behind) {
+        let (FillMethod::Fetch(fetch), Some(waiting)) = (&self.fill, self.waiting) else { return };
+        let zero = b.u32(0);
+        let ((condition, args), waiting) = match (behind, &self.next) {
+            (Behind::End, None) => return,
+            (Behind::End, Some(next)) => ((Some(next.goes_on), with(&next.args, zero)), next.waiting),
+            (Behind::Slice(k), _) => ((None, with(&self.args, k)), waiting),
+            (Behind::SliceIf(k, more), None) => ((Some(more), with(&self.args, k)), waiting),
+            (Behind::SliceIf(k, more), Some(next)) => {
+                let bool_type = b.globals.bool(b.module);
+                let any = b.ids(Op::LogicalOr, bool_type, &[more, next.goes_on]);
+                let pairs = self.args.iter().copied().zip(next.args.iter().copied()).chain([(k, zero)]);
+                let args = pairs.map(|(here, there)| match b.module.type_of(here) {
+                    Some(ty) if here != there => b.ids(Op::Select, ty, &[more, here, there]),
+                    _ => here,
+                });
+                ((Some(any), args.collect()), waiting)
+            }
+        };
+        where_(b, condition, &mut |b| {
+            let value = call(b, fetch.function, fetch.ret, &args);
+            b.effect(Op::Store, [waiting, value].map(Operand::Id));
+        });
     }
 }
 
@@ -80,6 +139,7 @@ impl KLoop {
         }
         if plan.slices == 1 {
             self.put_between_barriers(b, arena, (Index::Const(0), zero));
+            self.ask(b, Behind::End);
             return call(b, self.multiply, self.sums, &[first]);
         }
         let total = variable_of(b, self.sums, first);
@@ -110,9 +170,14 @@ impl KLoop {
             next => Some(b.compare(Op::ULessThan, next, end)),
         };
         let last = next == end;
-        if self.fills.iter().any(|f| f.waiting.is_some()) && !last {
-            where_(b, more, &mut |b| self.ask(b, next_id));
-        }
+        self.ask(
+            b,
+            match more {
+                _ if last => Behind::End,
+                Some(more) => Behind::SliceIf(next_id, more),
+                None => Behind::Slice(next_id),
+            },
+        );
         let mut args = vec![b.ids(Op::Load, self.sums, &[total])];
         let stage = if plan.stages == 1 { Index::Const(0) } else { b.rem(slice, 2) };
         if plan.stages > 1 {
@@ -143,7 +208,7 @@ impl KLoop {
     /// Puts the slice from `k` on where it belongs.
     fn put(&self, b: &mut FunctionBuilder<'_>, arena: &mut Arena, stage: Index, (k, k_id): First) {
         let (plan, mul) = (self.plan, self.plan.mul);
-        for FactorFill { fill, args, staged, waiting } in &self.fills {
+        for FactorFill { fill, args, staged, waiting, .. } in &self.fills {
             let staged = staged.stage(b, stage);
             match (fill, waiting) {
                 (FillMethod::Fetch(fetch), Some(waiting)) => {
@@ -171,14 +236,10 @@ impl KLoop {
         }
     }
 
-    /// Fetches the slice from `k` on.
-    fn ask(&self, b: &mut FunctionBuilder<'_>, k: Id) {
-        let (decoded, plain): (Vec<&FactorFill>, Vec<&FactorFill>) = self.fills.iter().partition(|f| f.decodes());
-        for FactorFill { fill, args, waiting, .. } in plain.into_iter().chain(decoded) {
-            if let (FillMethod::Fetch(fetch), Some(waiting)) = (fill, waiting) {
-                let value = call(b, fetch.function, fetch.ret, &with(args, k));
-                b.effect(Op::Store, [*waiting, value].map(Operand::Id));
-            }
+    /// Fetches what is multiplied behind a slice. What is decoded waits for memory: the loads of the other factor are on their way before.
+    fn ask(&self, b: &mut FunctionBuilder<'_>, behind: Behind) {
+        for decoded in [false, true] {
+            self.fills.iter().filter(|f| f.decodes() == decoded).for_each(|f| f.ask(b, behind));
         }
     }
 }

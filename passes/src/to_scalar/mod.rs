@@ -14,6 +14,7 @@
 //! Refuses: instructions of other matrix extensions, scopes other than subgroup and workgroup, moving elements between
 //! lanes that can't wait for each other (by local index), stores of parts of words, element indices that no lane has.
 
+mod ahead;
 mod arith;
 mod array;
 mod callback;
@@ -106,6 +107,8 @@ struct Lower<'a, 'cx> {
     /// Loads that are left to the product that uses them, and what they are.
     deferred: FxHashSet<Id>,
     left: FxHashMap<Id, Deferred>,
+    /// Products whose factors may be fetched an iteration ahead.
+    ahead: FxHashMap<InstRef, ahead::AheadLoop>,
     /// Loads whose results stay in shared memory, if there is room, and where they are.
     settled: FxHashMap<Id, (bool, Id)>,
     residents: FxHashMap<Id, product::Resident>,
@@ -150,6 +153,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, wish: bool) -> Result<(), Refusal>
     let sums_rows = row_sums::run(m, &mut g, &constants);
     let mats = plan::collect(m, &constants, &lanes)?;
     let deferred = plan::deferred(m, &mats);
+    let ahead = ahead::find(m, &deferred);
     let settled = if wish { plan::settled(m, &mats, &deferred) } else { FxHashMap::default() };
     if reduce::in_subgroups(m, &mats, &lanes) {
         lanes.count_by_subgroups();
@@ -176,6 +180,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, wish: bool) -> Result<(), Refusal>
         arena,
         tensors,
         deferred,
+        ahead,
         settled,
         residents: FxHashMap::default(),
         left: FxHashMap::default(),

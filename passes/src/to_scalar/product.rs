@@ -16,10 +16,11 @@
 //! quads from line to line keeps lanes that read neighbouring lines from the same banks. *Loose*, where neighbours don't
 //! make whole words: a word for each element.
 
+use super::ahead::AheadCall;
 use super::arith::{HALF, MulAdd};
 use super::array::{Array, ArrayBuilder, unroll};
 use super::exchange::Conversion;
-use super::k_loop::{FactorFill, FillMethod, KLoop, call};
+use super::k_loop::{FactorFill, FillMethod, KLoop, NextIteration, call};
 use super::memory::Access;
 use super::staged_factor::{Factor, StagedFactor};
 use super::{Key, Lower, Mat};
@@ -132,7 +133,16 @@ impl Lower<'_, '_> {
             args.extend(inputs);
         }
         args.push(c);
-        self.call(r, key, &args, &mut |this| this.make_product(r, mul, &sources))
+        let ahead = match self.ahead.contains_key(&r) {
+            true => {
+                let plan = self.plan(r, mul, &sources)?;
+                self.fetch_ahead(r, plan, &sources).unwrap_or_default()
+            }
+            false => AheadCall::default(),
+        };
+        key.extra.extend(ahead.factors.iter().map(|factor| Operand::Word(factor.is_some().into())));
+        args.extend(&ahead.args);
+        self.call(r, key, &args, &mut |this| this.make_product(r, mul, &sources, &ahead))
     }
 
     /// The key of the code for a source, and its arguments.
@@ -263,7 +273,13 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn make_product(&mut self, r: InstRef, mul: MulAdd, sources: &[Source; 2]) -> Result<Id, Refusal> {
+    fn make_product(
+        &mut self,
+        r: InstRef,
+        mul: MulAdd,
+        sources: &[Source; 2],
+        ahead: &AheadCall,
+    ) -> Result<Id, Refusal> {
         let plan = self.plan(r, mul, sources)?;
         let mul = plan.mul;
         if mul.pairs {
@@ -277,17 +293,27 @@ impl Lower<'_, '_> {
         let multiply = self.multiply(plan, sums);
         let end = self.end_sums(mul, sums);
         let (fills, mut types) = self.fills(plan, sources);
+        let at_c = types.len();
         types.push(mul.c.ty);
+        types.extend(&ahead.types);
         let label = format!("coop_product_{}_{}", mul.d.label(), mul.a.placement.shape.cols);
         let mut f = FunctionBuilder::new(self.m, &mut self.g, &label, mul.d.ty, &types);
         let b = &mut f;
         let lane = self.lanes.lane(b, mul.d.workgroup);
         let staged = plan.staged(b, &mut self.lanes, &mut self.arena);
         let params: Vec<Id> = (0..types.len()).map(|n| b.param(n)).collect();
-        let c = params[types.len() - 1];
+        let c = params[at_c];
         let first = begin.map_or(c, |begin| call(b, begin, sums, &[c]));
         let fills = fills.into_iter().zip(staged);
-        let fills = fills.map(|((fill, range), staged)| FactorFill::new(fill, params[range].to_vec(), staged));
+        let fills = fills.zip(&ahead.factors).map(|(((fill, range), staged), ahead)| {
+            let of_call = &params[at_c + 1..];
+            let next = ahead.as_ref().map(|a| NextIteration {
+                args: of_call[a.next.clone()].to_vec(),
+                goes_on: of_call[a.goes_on],
+                waiting: of_call[a.waiting],
+            });
+            FactorFill::new(fill, params[range].to_vec(), staged, next)
+        });
         let mut slices = KLoop { plan, lane, sums, multiply, fills: fills.collect() };
         let last = slices.multiply_all(b, &mut self.arena, first);
         let result = end.map_or(last, |end| call(b, end, mul.d.ty, &[last, c]));

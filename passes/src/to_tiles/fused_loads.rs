@@ -16,15 +16,12 @@ use super::staging::{Layout, StagingBuffer};
 use crate::Refusal;
 use crate::matrix::affine::Affine;
 use crate::matrix::arena::{QUAD, Zone};
-use crate::matrix::callback::has_effects;
+use crate::matrix::callback::writes_or_waits;
 use crate::matrix::placement::Use;
 use crate::tensor::Access;
 use coop_ir::builder::{FunctionBuilder, Index};
-use coop_ir::effects::{self, Written};
 use coop_ir::hash::{FxHashMap, FxHashSet};
-use coop_ir::spv::StorageClass;
-use coop_ir::types;
-use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
+use coop_ir::{Function, Id, InstRef, Module, Op, Operand};
 
 /// The source of the tiles of a factor.
 pub(super) enum Factor {
@@ -79,27 +76,12 @@ pub(super) fn deferred(
                 for id in inst.ids().take(2) {
                     out.extend(open.remove_entry(&id));
                 }
-            } else if writes(m, inst) {
+            } else if writes_or_waits(m, inst) {
                 open.clear();
             }
         }
     }
     out
-}
-
-/// Returns true if an instruction may change memory that a load reads, or wait for others to.
-pub(super) fn writes(m: &Module, inst: &Inst) -> bool {
-    match inst.op {
-        Op::FunctionCall => return inst.callee().is_none_or(|f| has_effects(m, f)),
-        Op::CooperativeMatrixPerElementOpNV => return inst.callee().is_none_or(|f| has_effects(m, f)),
-        _ if inst.callee().is_some_and(|f| has_effects(m, f)) => return true,
-        _ => {}
-    }
-    match effects::written(m, inst) {
-        Written::Nothing => effects::orders_memory(inst.op),
-        Written::Through(pointer) => types::storage_of(m, pointer) != Some(StorageClass::Function),
-        Written::Image | Written::Output | Written::Anything => true,
-    }
 }
 
 /// The number of uses of each value by instructions; names and debug information don't count.
@@ -301,7 +283,7 @@ impl Tiles<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::callback;
+    use crate::matrix::callback::{self, has_effects};
 
     /// Returns whether an instruction of a function is taken to write: here, where scalar code defers loads, and of the
     /// function.
@@ -327,7 +309,7 @@ mod tests {
         let function = &m.functions[0];
         let inst = m.inst(function.blocks[0].insts[1]);
         let id = m.inst(function.def).result.expect("it has an id");
-        [writes(&m, inst), callback::may_write(&m, inst.op, inst), has_effects(&m, id)]
+        [writes_or_waits(&m, inst), callback::may_write(&m, inst.op, inst), has_effects(&m, id)]
     }
 
     #[test]

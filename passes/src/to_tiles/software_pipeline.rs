@@ -8,25 +8,16 @@
 //! each product       barrier; put what was fetched into the staging buffers; barrier; fetch the next, if there is one; multiply
 //! ```
 //!
-//! The addresses of the next product's loads are known ahead where they are plain arithmetic on the loop's phis and on
-//! values that do not change in the loop. That arithmetic is repeated with the values of the next iteration, and so is
-//! the condition of the loop's one exit, since nothing may be read that the program would not have read.
-//!
-//! # What is asked of a loop
-//!
-//! 1. One entry (a block that ends in a branch to the header), one back edge, one exit, which is before the products or
-//!    behind them.
-//! 2. All products are in one block, which every iteration executes.
-//! 3. Nothing in the loop writes memory or waits: what is read an iteration early is what would have been read.
-//! 4. Each invocation fills an equal share of the staging buffers, which have the factors or a slice of them and nothing else.
+//! [`crate::matrix::iterations`] has how the addresses of the next product's loads are known ahead, and what is asked of a loop. Besides,
+//! each invocation fills an equal share of the staging buffers, which have the factors or a slice of them and nothing else.
 //!
 //! A product in slices (`fused_loads.rs`) fetches each slice behind the barrier of the one before, and in its last the first of the next
 //! product. What is fetched here are first slices.
 //!
 //! # Iterations that skip their products
 //!
-//! Masked attention skips blocks of keys that nobody looks at, and the decision comes late. Where 2 holds but for such
-//! iterations, and the exit is before the products, what is fetched for the next iteration may never be asked for. So it is
+//! Masked attention skips blocks of keys that nobody looks at, and the decision comes late. Where every iteration but such
+//! has the products, and the exit is before the products, what is fetched for the next iteration may never be asked for. So it is
 //! fetched only if that is in the memory of its binding, whose size the module asks for. It is kept with the arguments that it
 //! was fetched with; a product whose arguments are others, as behind an iteration that was skipped, loads its factors itself.
 //!
@@ -37,12 +28,12 @@
 //! it would be waited for: on an H200 masked attention with heads of 64 spends a third of its time so.
 //!
 //! Where a loop is not like that, a product can still be fetched for behind another of the same block: it is executed if that
-//! one is. Between the two, nothing writes memory or waits, and 4 holds.
+//! one is. Between the two, nothing writes memory or waits, and the shares are equal.
 //!
 //! Factors that are decoded stay as they are: a fetch would wait for memory to decode.
 
 use super::fetch::Fetch;
-use super::fused_loads::{Factor, SlicePlan, Slices, writes};
+use super::fused_loads::{Factor, SlicePlan, Slices};
 use super::inst::Slot;
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
@@ -50,17 +41,15 @@ use super::tensor::Batch;
 use super::{TileIds, Tiles};
 use crate::Refusal;
 use crate::matrix::arena::{QUAD, Zone};
+use crate::matrix::callback::writes_or_waits;
+use crate::matrix::iterations::{Around, Iteration, LoopValues, ProductLoop, product_loop};
 use crate::matrix::placement::Use;
 use crate::tensor::Access;
 use coop_ir::builder::FunctionBuilder;
 use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::hash::{FxHashMap, FxHashSet};
-use coop_ir::spv::StorageClass;
-use coop_ir::types::{self, Scalar, Type};
-use coop_ir::{Block, Function, Id, Inst, InstRef, Module, Op, Operand};
-
-/// Instructions that are repeated for a value, at most.
-const DEPTH: u32 = 64;
+use coop_ir::types::{self, Scalar};
+use coop_ir::{Block, Function, Id, InstRef, Module, Op, Operand};
 
 /// Products of a block whose factors are fetched ahead.
 #[derive(Default)]
@@ -69,8 +58,8 @@ pub(super) struct Pipeline {
     around: Option<Around>,
     /// The products, in order.
     products: Vec<InstRef>,
-    /// The ids that are defined in the loop; without one, behind the first product.
-    inside: FxHashSet<Id>,
+    /// The values of the loop; without one, those behind the first product.
+    values: LoopValues,
     /// The data fetched for the next product: words of the left and of the right factor. Empty before the loop, and
     /// for what is not fetched.
     fetched: [Vec<Id>; 2],
@@ -79,26 +68,9 @@ pub(super) struct Pipeline {
     /// The loads of the loop that are no product's, and the fetches for those that can be made ahead.
     loads: Vec<InstRef>,
     ahead: Vec<LoadAhead>,
-    /// Phis of two values between which one branch of the loop chooses: its condition, and the values if it holds and if not.
-    choices: FxHashMap<Id, [Id; 3]>,
     /// The data fetched for each product.
     plans: Vec<[Option<Fetch>; 2]>,
     live: bool,
-}
-
-/// A loop each of whose iterations has the products.
-#[derive(Clone)]
-struct Around {
-    /// The block before the loop, and the loop's first.
-    entry: Id,
-    header: Id,
-    /// The block that goes back.
-    latch: Id,
-    /// The header's phis: what they begin with and what they get from each iteration.
-    phis: FxHashMap<Id, (Id, Id)>,
-    exit: Exit,
-    /// True if some iterations skip the products.
-    guarded: bool,
 }
 
 /// A fetch for an iteration that may not ask for it, and the variables that have its data.
@@ -122,36 +94,11 @@ struct LoadAhead {
     saved: Saved,
 }
 
-/// The exit of a loop.
-#[derive(Clone, Copy)]
-struct Exit {
-    condition: Id,
-    /// True if the loop goes on when the condition holds.
-    stays: bool,
-    /// True if it is evaluated before the products of an iteration.
-    before: bool,
-}
-
-impl Exit {
-    /// The iteration whose condition says that there is a next one.
-    fn of_next(self) -> Iteration {
-        if self.before { Iteration::Next } else { Iteration::This }
-    }
-}
-
 /// A phi of fetched words, whose operands are not filled in yet.
 pub(super) struct CarriedPhi {
     pub(super) at: InstRef,
     pub(super) first: (Id, Id),
     pub(super) next: (Id, Id),
-}
-
-/// The iteration that a value is computed for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Iteration {
-    First,
-    This,
-    Next,
 }
 
 /// The products of a function whose factors can be fetched ahead, as far as control flow is concerned: by loops, and behind
@@ -174,13 +121,14 @@ pub(super) fn find(
     };
     let mut out = Vec::new();
     for l in 0..loops.all().len() {
-        let Some(mut pipeline) = pipeline(m, function, &cfg, &loops, l, &fetches) else { continue };
+        let Some(found) = product_loop(m, function, &cfg, &loops, l, &fetches) else { continue };
+        let ProductLoop { around, products, values } = found;
+        let mut pipeline = Pipeline { around: Some(around), products, values, ..Pipeline::default() };
         for b in loops.blocks(l).iter().filter(|b| loops.innermost(**b) == Some(l)) {
             let insts = &function.blocks[*b].insts;
             let is_deferred = |r: &InstRef| m.inst(*r).result.is_some_and(|id| deferred.contains_key(&id));
             let loads = insts.iter().filter(|r| m.inst(**r).op == Op::CooperativeMatrixLoadTensorNV && !is_deferred(r));
             pipeline.loads.extend(loads);
-            pipeline.choices.extend(choices(m, function, &cfg, *b));
         }
         out.push(pipeline);
     }
@@ -196,12 +144,12 @@ fn of_block(m: &Module, block: &Block, fetches: &dyn Fn(&InstRef) -> bool) -> Ve
     let mut open = Pipeline::default();
     for r in &block.insts {
         let inst = m.inst(*r);
-        if writes(m, inst) {
+        if writes_or_waits(m, inst) {
             out.push(std::mem::take(&mut open));
             continue;
         }
         if !open.products.is_empty() {
-            open.inside.extend(inst.result);
+            open.values.inside.extend(inst.result);
         }
         if fetches(r) {
             open.products.push(*r);
@@ -210,119 +158,6 @@ fn of_block(m: &Module, block: &Block, fetches: &dyn Fn(&InstRef) -> bool) -> Ve
     out.push(open);
     out.retain(|p| p.products.len() > 1);
     out
-}
-
-fn pipeline(
-    m: &Module,
-    function: &Function,
-    cfg: &Cfg,
-    loops: &Loops,
-    l: usize,
-    fetches: &dyn Fn(&InstRef) -> bool,
-) -> Option<Pipeline> {
-    let this = &loops.all()[l];
-    if !this.is_natural() {
-        return None;
-    }
-    let header = this.header;
-    let mut latches = loops.latches(cfg, l);
-    let (latch, None) = (latches.next()?, latches.next()) else { return None };
-    let outside: Vec<usize> = cfg.predecessors(header).iter().copied().filter(|p| !loops.contains(l, *p)).collect();
-    let [entry] = outside[..] else { return None };
-    let entry_block = &function.blocks[entry];
-    let plain_entry = m.inst(entry_block.terminator()?).op == Op::Branch
-        && !entry_block.insts.iter().any(|r| m.inst(*r).op == Op::LoopMerge);
-    let mut exits = loops.exits(cfg, l);
-    let ((from, _), None) = (exits.next()?, exits.next()) else { return None };
-    if !plain_entry {
-        return None;
-    }
-    let blocks: Vec<usize> = loops.blocks(l).to_vec();
-    let mut products: Option<(usize, Vec<InstRef>)> = None;
-    let mut inside = FxHashSet::default();
-    for b in &blocks {
-        let insts = &function.blocks[*b].insts;
-        let (end, rest) = insts.split_last()?;
-        if rest.iter().any(|r| writes(m, m.inst(*r))) || !m.inst(*end).op.is_branch() {
-            return None;
-        }
-        inside.extend(insts.iter().filter_map(|r| m.inst(*r).result));
-        let here: Vec<InstRef> = insts.iter().copied().filter(|r| fetches(r)).collect();
-        if !here.is_empty() {
-            if products.is_some() {
-                return None;
-            }
-            products = Some((*b, here));
-        }
-    }
-    let (block, products) = products?;
-    if loops.innermost(block) != Some(l) {
-        return None;
-    }
-    let guarded = !cfg.dominates(block, latch);
-    let before = from != block && cfg.dominates(from, block);
-    if !before && (guarded || !cfg.dominates(block, from)) {
-        return None;
-    }
-    let end = m.inst(function.blocks[from].terminator()?);
-    let (Op::BranchConditional, Some(condition), Some(yes)) = (end.op, end.id(0), end.id(1)) else { return None };
-    let stays = cfg.block(yes).is_some_and(|b| loops.contains(l, b));
-    let (entry, latch) = (cfg.label(entry)?, cfg.label(latch)?);
-    let mut phis = FxHashMap::default();
-    for r in &function.blocks[header].insts {
-        let inst = m.inst(*r);
-        if inst.op == Op::Phi {
-            let from = |block: Id| inst.incoming().find(|p| p.1 == block).map(|p| p.0);
-            phis.insert(inst.result?, (from(entry)?, from(latch)?));
-        }
-    }
-    let exit = Exit { condition, stays, before };
-    let around = Around { entry, header: cfg.label(header)?, latch, phis, exit, guarded };
-    Some(Pipeline { around: Some(around), products, inside, ..Pipeline::default() })
-}
-
-/// The phis of a block that two ways lead to from one branch, each by at most one block.
-fn choices(m: &Module, function: &Function, cfg: &Cfg, block: usize) -> Vec<(Id, [Id; 3])> {
-    let [x, y] = cfg.predecessors(block) else { return Vec::new() };
-    let before = |b: usize| match cfg.predecessors(b) {
-        [one] => *one,
-        _ => b,
-    };
-    // Of an `if` without `else`, one way is the branch itself.
-    let head = if before(*x) == *y || before(*y) != *x { before(*x) } else { *x };
-    let end = function.blocks[head].terminator().map(|r| m.inst(r)).filter(|i| i.op == Op::BranchConditional);
-    let ids: Vec<Id> = end.map(|i| i.ids().collect()).unwrap_or_default();
-    let [condition, yes, no] = ids[..] else { return Vec::new() };
-    let reaches = |p: usize| p == head || before(p) == head && cfg.successors(head).contains(&p);
-    // Both values are computed: what is undefined on one way must not be.
-    let divides = |p: usize| p != head && function.blocks[p].insts.iter().any(|r| m.inst(*r).op.divides_integers());
-    if !reaches(*x) || !reaches(*y) || yes == no || divides(*x) || divides(*y) {
-        return Vec::new();
-    }
-    let target = cfg.block(yes).filter(|b| *b != block).unwrap_or(head);
-    let phi = |r: &InstRef| {
-        let inst = m.inst(*r);
-        let incoming: Vec<(Id, Id)> = inst.incoming().collect();
-        let [(a, from), (other, _)] = incoming[..] else { return None };
-        let values = if cfg.block(from) == Some(target) { [condition, a, other] } else { [condition, other, a] };
-        let is_scalar = inst.ty.is_some_and(|ty| types::scalar(m, ty).is_some());
-        Some((inst.result.filter(|_| inst.op == Op::Phi && is_scalar)?, values))
-    };
-    function.blocks[block].insts.iter().filter_map(phi).collect()
-}
-
-/// Returns true if an instruction may be repeated elsewhere.
-fn is_pure(m: &Module, inst: &Inst) -> bool {
-    match inst.op {
-        op if op.is_address_arithmetic() => true,
-        // Of memory that nobody writes; variables of the invocation are not written where nothing is (3).
-        Op::Load => {
-            let ty = inst.id(0).and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
-            let of = [StorageClass::Input, StorageClass::PushConstant, StorageClass::Uniform, StorageClass::Private];
-            matches!(ty, Some(Type::Pointer { storage, .. }) if of.contains(&storage)) && inst.operands.len() == 1
-        }
-        _ => false,
-    }
 }
 
 /// Makes the variables for what is fetched for an iteration that may not ask for it, with nothing in them.
@@ -350,79 +185,6 @@ fn saved_variables(b: &mut FunctionBuilder<'_>, inside: &FxHashSet<Id>, fetches:
         b.effect(Op::Store, [*variable, zero].map(Operand::Id));
     }
     Saved { fetches, ready, args, quads }
-}
-
-impl Pipeline {
-    /// The values that a phi of the loop's header begins with and gets from each iteration.
-    fn phi(&self, id: Id) -> Option<(Id, Id)> {
-        self.around.as_ref()?.phis.get(&id).copied()
-    }
-
-    /// Returns true if a value can be computed for an iteration.
-    fn can(&self, m: &Module, id: Id, iteration: Iteration, depth: u32) -> bool {
-        if !self.inside.contains(&id) {
-            return true;
-        }
-        if depth == 0 {
-            return false;
-        }
-        if let Some((first, next)) = self.phi(id) {
-            return match iteration {
-                Iteration::First => !self.inside.contains(&first),
-                Iteration::This => true,
-                Iteration::Next => self.can(m, next, Iteration::This, depth - 1),
-            };
-        }
-        if let Some(choice) = self.choices.get(&id) {
-            return choice.iter().all(|o| self.can(m, *o, iteration, depth - 1));
-        }
-        let Some(inst) = m.def_inst(id) else { return false };
-        is_pure(m, inst) && inst.ids().all(|o| self.can(m, o, iteration, depth - 1))
-    }
-
-    /// Returns a value for an iteration, by repeating the instructions that compute it.
-    fn get(
-        &self,
-        b: &mut FunctionBuilder<'_>,
-        id: Id,
-        iteration: Iteration,
-        made: &mut FxHashMap<(Id, bool), Id>,
-    ) -> Id {
-        if !self.inside.contains(&id) {
-            return id;
-        }
-        if let Some((first, next)) = self.phi(id) {
-            return match iteration {
-                Iteration::First => first,
-                Iteration::This => id,
-                Iteration::Next => self.get(b, next, Iteration::This, made),
-            };
-        }
-        let key = (id, iteration == Iteration::Next);
-        if let Some(id) = made.get(&key) {
-            return *id;
-        }
-        let inst = b.module.inst(b.module.def(id).unwrap_or_else(|| unreachable!("`can` saw it"))).clone();
-        if let Some(choice) = self.choices.get(&id) {
-            let operands = choice.map(|o| self.get(b, o, iteration, made));
-            let ty = inst.ty.unwrap_or_else(|| unreachable!("phis have a type"));
-            let new = b.ids(Op::Select, ty, &operands);
-            made.insert(key, new);
-            return new;
-        }
-        let operands: Vec<Operand> = inst
-            .operands
-            .iter()
-            .map(|o| match o {
-                Operand::Id(id) => Operand::Id(self.get(b, *id, iteration, made)),
-                word => *word,
-            })
-            .collect();
-        let ty = inst.ty.unwrap_or_else(|| unreachable!("pure instructions have a type"));
-        let new = b.op(inst.op, ty, operands);
-        made.insert(key, new);
-        new
-    }
 }
 
 /// Returns true if what is fetched can be tested and kept: memory whose size can be asked, and integers as arguments.
@@ -454,7 +216,7 @@ impl Tiles<'_, '_> {
         for pipeline in pipelines.iter_mut().filter(|p| p.around.is_none()) {
             let fetched = |r: &InstRef| {
                 let mut plan = self.fetches(m, *r)?;
-                let can = |f: &Fetch| f.access.args.iter().all(|id| pipeline.can(m, *id, Iteration::This, DEPTH));
+                let can = |f: &Fetch| f.access.args.iter().all(|id| pipeline.values.can(m, *id, Iteration::This));
                 plan.iter_mut().for_each(|f| *f = f.take().filter(can));
                 Some(plan)
             };
@@ -471,7 +233,7 @@ impl Tiles<'_, '_> {
         let exit = pipeline.around.as_ref()?.exit;
         let iterations =
             if exit.before { [Iteration::First, Iteration::Next] } else { [Iteration::This, Iteration::This] };
-        if !iterations.iter().all(|iteration| pipeline.can(m, exit.condition, *iteration, DEPTH)) {
+        if !iterations.iter().all(|iteration| pipeline.values.can(m, exit.condition, *iteration)) {
             return None;
         }
         let mut plans: Vec<[Option<Fetch>; 2]> = Vec::new();
@@ -480,7 +242,7 @@ impl Tiles<'_, '_> {
             let iterations: &[Iteration] =
                 if n == 0 { &[Iteration::First, Iteration::Next] } else { &[Iteration::This] };
             let mut args = plan.iter().flatten().flat_map(|f| f.access.args.iter().copied());
-            if !args.all(|id| iterations.iter().all(|iteration| pipeline.can(m, id, *iteration, DEPTH))) {
+            if !args.all(|id| iterations.iter().all(|iteration| pipeline.values.can(m, id, *iteration))) {
                 return None;
             }
             plans.push(plan);
@@ -497,11 +259,11 @@ impl Tiles<'_, '_> {
             self.plan_loads(b, &mut pipeline);
             let plans = self.plans(b.module, &pipeline);
             if let Some(plans) =
-                plans.filter(|plans| !around.guarded || can_be_saved(b.module, &pipeline.inside, &plans[0]))
+                plans.filter(|plans| !around.guarded || can_be_saved(b.module, &pipeline.values.inside, &plans[0]))
             {
                 pipeline.plans = plans;
                 if around.guarded {
-                    let saved = saved_variables(b, &pipeline.inside, pipeline.plans[0].clone());
+                    let saved = saved_variables(b, &pipeline.values.inside, pipeline.plans[0].clone());
                     let origin = [b.u32(0); 2];
                     self.fetch_if_readable(b, &pipeline, &saved, (Iteration::First, origin));
                     pipeline.saved = Some(saved);
@@ -522,14 +284,14 @@ impl Tiles<'_, '_> {
             let mat = b.module.inst(load).ty.and_then(|ty| self.analysis.mats.get(&ty)).copied();
             let sums = |m: &Mat| m.workgroup && m.shape.use_ == Use::Accumulator;
             let Some((mat, access)) = mat.filter(sums).zip(self.analysis.accesses.get(&load)) else { continue };
-            let can = |id: &Id| pipeline.can(b.module, *id, Iteration::Next, DEPTH);
+            let can = |id: &Id| pipeline.values.can(b.module, *id, Iteration::Next);
             let fetch = self.subgroup_share(access, mat).filter(|f| f.access.args.iter().all(can));
             let plan = [fetch, None];
             if plan[0].is_some()
-                && pipeline.can(b.module, exit.condition, exit.of_next(), DEPTH)
-                && can_be_saved(b.module, &pipeline.inside, &plan)
+                && pipeline.values.can(b.module, exit.condition, exit.of_next())
+                && can_be_saved(b.module, &pipeline.values.inside, &plan)
             {
-                let saved = saved_variables(b, &pipeline.inside, plan);
+                let saved = saved_variables(b, &pipeline.values.inside, plan);
                 pipeline.ahead.push(LoadAhead { load, mat, saved });
             }
         }
@@ -583,12 +345,10 @@ impl Tiles<'_, '_> {
     ) {
         let Some(exit) = pipeline.around.as_ref().map(|a| a.exit) else { return };
         let mut made = FxHashMap::default();
-        let mut get = |b: &mut FunctionBuilder<'_>, id: Id, of: Iteration| pipeline.get(b, id, of, &mut made);
-        let mut goes_on = get(b, exit.condition, if iteration == Iteration::Next { exit.of_next() } else { iteration });
+        let decided = if iteration == Iteration::Next { exit.of_next() } else { iteration };
+        let goes_on = pipeline.values.goes_on(b, exit, decided, &mut made);
+        let mut get = |b: &mut FunctionBuilder<'_>, id: Id, of: Iteration| pipeline.values.get(b, id, of, &mut made);
         let ty = b.globals.bool(b.module);
-        if !exit.stays {
-            goes_on = b.ids(Op::LogicalNot, ty, &[goes_on]);
-        }
         let values: Vec<Id> = saved.args.iter().map(|(arg, _)| get(b, *arg, iteration)).collect();
         let mut calls = Vec::new();
         for (fetch, variables) in saved.fetches.iter().zip(&saved.quads) {
@@ -681,7 +441,10 @@ impl Tiles<'_, '_> {
         let args: Vec<Vec<Id>> = fetches
             .iter()
             .map(|f| {
-                f.iter().flat_map(|f| &f.access.args).map(|id| pipeline.get(b, *id, iteration, &mut made)).collect()
+                f.iter()
+                    .flat_map(|f| &f.access.args)
+                    .map(|id| pipeline.values.get(b, *id, iteration, &mut made))
+                    .collect()
             })
             .collect();
         let word = b.u32_type();
@@ -706,11 +469,7 @@ impl Tiles<'_, '_> {
             let mut all = load(b).into_iter();
             return std::array::from_fn(|_| all.next().unwrap_or_default());
         };
-        let mut goes_on = pipeline.get(b, exit.condition, ask, &mut made);
-        if !exit.stays {
-            let ty = b.globals.bool(b.module);
-            goes_on = b.ids(Op::LogicalNot, ty, &[goes_on]);
-        }
+        let goes_on = pipeline.values.goes_on(b, exit, ask, &mut made);
         let nothing = b.ids(Op::Undef, quad, &[]);
         let mut fork = b.fork(goes_on);
         let all = load(b);
