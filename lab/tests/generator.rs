@@ -1,9 +1,12 @@
 //! Generated modules are what `coop_lab::generator` promises of them, as far as that shows without running them.
 
+use coop_device::Profile;
+use coop_exec::Case;
 use coop_ir::spv::Capability;
 use coop_ir::{Module, Op, binary, text, verify};
 use coop_lab::generator::diverge::{Constructs, diverge_with};
 use coop_lab::generator::{Dialect, GeneratorProfile, Limits, generate};
+use coop_passes::{Options, Target, lower};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -156,4 +159,26 @@ fn bytes_that_are_not_asked_for_change_nothing() {
         assert!(verify::verify(&least.module).is_ok());
         assert!(least.made.contains_key("store"), "{:?}", least.made);
     }
+}
+
+/// Loops of products are among generated modules, in such a form that scalar code fetches factors an iteration ahead.
+#[test]
+fn loops_of_products_are_fetched_ahead() {
+    let h100 = Profile::builtin("nvidia-h100").expect("built in");
+    let profile = GeneratorProfile { dialect: Dialect::Nv2, limits: Limits::Nvidia };
+    let (mut loops, mut ahead) = (0, 0);
+    for seed in 0..400 {
+        let made = generate(profile, &entropy(seed, 600));
+        loops += u32::from(made.made.contains_key("loop of products"));
+        let case = Case::parse(&made.case, Path::new("")).expect("a case");
+        let mut options = Options::new(Target::Scalar);
+        options.spec = case.specialization().expect("constants");
+        options.subgroup_size = Some(profile.lanes());
+        options.profile = Some(&h100);
+        let Ok(lowered) = lower(&made.module, &options) else { continue };
+        let m = lowered.module;
+        let mut names = m.globals_with(Op::Name).filter_map(|r| Some(m.inst(r).string(1)?.0));
+        ahead += u32::from(names.any(|name| name.starts_with("coop_fetch_first")));
+    }
+    assert!(loops > 40 && ahead > 4, "{loops} loops of products, {ahead} fetched ahead");
 }

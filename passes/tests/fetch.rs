@@ -102,10 +102,14 @@ fn product_and(operands: &str, adds: &str) -> Module {
     text::parse(&source).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Returns the number of functions of the lowered module whose names begin so.
+/// Returns the number of functions of the module lowered to subgroup matrices whose names begin so.
 fn functions(module: &Module, prefix: &str) -> usize {
+    functions_of(module, Target::Khr, prefix)
+}
+
+fn functions_of(module: &Module, target: Target, prefix: &str) -> usize {
     let profile = Profile::builtin("nvidia-h100").expect("built in");
-    let mut options = Options::new(Target::Khr);
+    let mut options = Options::new(target);
     (options.profile, options.subgroup_size, options.verify_each) = (Some(&profile), Some(32), true);
     let lowered = lower(module, &options).unwrap_or_else(|e| panic!("{e}"));
     let module = &lowered.module;
@@ -164,6 +168,21 @@ fn slices_are_fetched_ahead() {
 fn slices_beside_decoded_ones_are_not_fetched_ahead() {
     assert_eq!(calls(&decoded(), 49152), (2, 0));
     assert_eq!(calls(&decoded(), 8192), (4, 0));
+}
+
+/// In scalar code too, both factors before the loop and, in the product's function, for the next iteration.
+#[test]
+fn first_slices_of_scalar_products_are_fetched_ahead() {
+    let ahead = |module: &Module| functions_of(module, Target::Scalar, "coop_fetch_first");
+    assert_eq!(ahead(&product("None")), 2);
+    assert_eq!(ahead(&product("Volatile")), 0);
+    // There is no loop.
+    assert_eq!(ahead(&decoded()), 0);
+    // The next iteration reads what this one writes.
+    assert_eq!(ahead(&product_and("None", "OpStore %to %zero\n%added = OpCopyObject %c %sum")), 0);
+    // How often the loop goes around, only its last iteration knows.
+    let found = "%number = OpLoad %float %to\n%added = OpCopyObject %c %sum";
+    assert_eq!(ahead(&product_and("None", found)), 2);
 }
 
 /// Memory that may be loaded an iteration early is tested first: it may be beyond the binding.

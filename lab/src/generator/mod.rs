@@ -37,6 +37,7 @@ mod memory;
 pub mod mutate;
 mod number;
 mod nv2;
+mod product_loop;
 mod qcom;
 mod range;
 mod tensor;

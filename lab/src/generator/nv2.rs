@@ -16,6 +16,9 @@ impl Gen<'_> {
         if !lavapipe && self.side.chance(40) {
             return self.attention_statement();
         }
+        if !lavapipe && self.side.chance(50) {
+            return self.product_loop();
+        }
         match self.e.below(16) {
             0..=3 if !lavapipe => self.tensor_load(false),
             4 | 5 if !lavapipe => self.tensor_load(true),

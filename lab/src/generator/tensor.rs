@@ -539,6 +539,11 @@ impl Gen<'_> {
     /// `OpCooperativeMatrixLoadTensorNV`, maybe of what functions decode.
     pub(super) fn tensor_load(&mut self, decodes: bool) -> Option<Value> {
         let mat = self.any_mat();
+        self.tensor_load_of(mat, decodes)
+    }
+
+    /// The same of a matrix of this type.
+    pub(super) fn tensor_load_of(&mut self, mat: Mat, decodes: bool) -> Option<Value> {
         let object = self.operand(mat);
         if decodes && !super::number::computes(mat.scalar) {
             return None;
