@@ -1,4 +1,5 @@
-//! Operations on bits of data: `and`, `or` and `xor` go in any order and grouping, and a division without sign in any width.
+//! Operations on bits of data: `and`, `or` and `xor` go in any order and grouping, and a division without sign in any width; by a
+//! power of two it is a shift.
 
 mod proof_common;
 mod proof_head;
@@ -78,4 +79,20 @@ fn divisions_are_the_same_in_any_width() {
         // A number whose sign was extended is another one.
         assert!(!is_proved(&narrow(op), &wide(op, "OpSConvert")), "{op}");
     }
+}
+
+#[test]
+fn divisions_by_powers_of_two_take_bits() {
+    let body = |line: &str| format!("%r = {line}\nOpStore %pe %r");
+    let four = "%n4 = OpIAdd %uint %n2 %n2\n%n3 = OpIAdd %uint %n1 %n2\n";
+    let of_four = |line: &str| format!("{four}{}", body(line));
+    let quotient = of_four("OpUDiv %uint %i %n4");
+    assert!(is_proved(&quotient, &body("OpShiftRightLogical %uint %i %n2")));
+    assert!(!is_proved(&quotient, &body("OpShiftRightLogical %uint %i %n1")));
+    assert!(!is_proved(&quotient, &body("OpShiftRightArithmetic %uint %i %n2")));
+    let rest = of_four("OpUMod %uint %i %n4");
+    assert!(is_proved(&rest, &of_four("OpBitwiseAnd %uint %i %n3")));
+    assert!(!is_proved(&rest, &of_four("OpBitwiseAnd %uint %i %n2")));
+    assert!(is_proved(&body("OpUMod %uint %i %n1"), "%z = OpISub %uint %k %k\nOpStore %pe %z"));
+    assert!(is_proved(&body("OpUDiv %uint %i %n1"), "OpStore %pe %i"));
 }

@@ -179,7 +179,9 @@ impl Symbols {
             Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor => self.logic(op, width, v),
             Op::ShiftLeftLogical | Op::ShiftRightLogical | Op::ShiftRightArithmetic => return self.shift(op, width, v),
             Op::BitFieldUExtract | Op::BitFieldSExtract | Op::BitFieldInsert => return self.field(op, width, v),
-            Op::UDiv | Op::UMod => return self.narrow_division(op, width, v),
+            Op::UDiv | Op::UMod => {
+                return self.division_by_power(op, width, v).or_else(|| self.narrow_division(op, width, v));
+            }
             _ => return None,
         })
     }
@@ -271,6 +273,22 @@ impl Symbols {
         let parts = match op {
             Op::ShiftLeftLogical => bits::shifted_left(&parts, width, by),
             _ => bits::shifted_right(&parts, width, by, op == Op::ShiftRightArithmetic),
+        };
+        Some(self.of_parts(parts))
+    }
+
+    /// Returns the result of a division by a power of two: the bits above it, or those below.
+    fn division_by_power(&mut self, op: Op, width: u32, v: &[Value]) -> Option<Taint> {
+        let divisor = v[1];
+        if divisor.term.is_some() || !divisor.bits.is_power_of_two() {
+            return None;
+        }
+        let by = divisor.bits.trailing_zeros();
+        let parts = self.parts(v[0], width);
+        let parts = match op {
+            Op::UDiv => bits::shifted_right(&parts, width, by, false),
+            _ if by == 0 => return Some(Taint::Exact),
+            _ => bits::resized(&bits::slice(&parts, 0, by), by, width, false),
         };
         Some(self.of_parts(parts))
     }
