@@ -213,6 +213,12 @@ pub fn orders_memory(op: Op) -> bool {
     op.info().is_none_or(|i| i.class == Class::Atomic || i.effects.any(Effects::BARRIER))
 }
 
+/// Returns true if an instruction with this opcode may write memory or order accesses to it; extended instructions may.
+pub fn may_touch_memory(op: Op) -> bool {
+    let touches = Effects::WRITES | Effects::BARRIER;
+    op.is_ext_inst() || op.info().is_none_or(|i| i.class == Class::Atomic || i.effects.any(touches))
+}
+
 /// The properties of a read from its memory operands or image operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReadAccess {

@@ -560,10 +560,11 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &leaves::LeafLayouts, se
             return;
         }
         for (i, id) in inst.operands.iter().enumerate().filter_map(|(i, o)| Some((i, o.id()?))) {
-            if !own(id) {
+            let is_call = inst.op == Op::FunctionCall;
+            if !is_call && follows(sets, inst, i) || !own(id) {
                 continue;
             }
-            if inst.op == Op::FunctionCall && i > 0 {
+            if is_call && i > 0 {
                 let callee = inst.callee().and_then(|f| calls.function(f)).map(|f| &module.functions[f]);
                 let mut params = callee.iter().flat_map(|f| &f.params).filter_map(|r| {
                     let p = module.inst(*r);
@@ -574,9 +575,7 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &leaves::LeafLayouts, se
                     continue;
                 }
             }
-            if !follows(sets, inst, i) {
-                escaped.extend(root(id));
-            }
+            escaped.extend(root(id));
         }
         for word in inst.operands.iter().filter(|_| inst.opaque) {
             escaped.extend(Id::new(word.word()).filter(|id| own(*id)).and_then(root));
@@ -597,7 +596,7 @@ fn escaped(module: &Module, calls: &CallGraph, layouts: &leaves::LeafLayouts, se
 
 /// Returns true for instructions that take no pointers except ones that the analysis follows.
 fn follows_all(op: Op) -> bool {
-    op.is_member_chain() || matches!(op, Op::Load | Op::CopyObject) || op.takes_no_pointer()
+    matches!(op, Op::Load | Op::CopyObject) || op.takes_no_pointer() || op.is_member_chain() || op.is_branch()
 }
 
 /// Returns true if the analysis follows a pointer through an operand.

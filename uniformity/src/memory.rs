@@ -69,6 +69,9 @@ impl Writes {
             let first = this.shared.len();
             for r in f.blocks.iter().flat_map(|b| b.insts.iter().copied()) {
                 let inst = module.inst(r);
+                if inst.op != Op::ImageTexelPointer && !effects::may_touch_memory(inst.op) {
+                    continue;
+                }
                 match sets.written(module, inst) {
                     Written::Nothing | Written::Output => this.images |= inst.op == Op::ImageTexelPointer,
                     Written::Through(pointer) => this.write(module, decorations, r, pointer),
