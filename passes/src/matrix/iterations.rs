@@ -1,7 +1,7 @@
 //! Loops that multiply matrices, and values of their next iteration.
 //!
-//! What an iteration loads can be fetched in the one before if its addresses are plain arithmetic on the loop's phis and on values that
-//! do not change in the loop. That arithmetic is repeated with the values of the next iteration, and so is the condition of
+//! The data of an iteration can be fetched in the one before if their addresses are plain arithmetic on the loop's phis and on values
+//! that do not change in the loop. That arithmetic is repeated with the values of the next iteration, and so is the condition of
 //! the loop's one exit, since nothing may be read that the program would not have read.
 //!
 //! # What is asked of a loop

@@ -29,7 +29,7 @@ pub(super) struct AheadLoop {
     values: LoopValues,
 }
 
-/// What the call of a product has besides its own arguments.
+/// The arguments of a product's call beside its own.
 #[derive(Default)]
 pub(super) struct AheadCall {
     /// The arguments, and their types.
