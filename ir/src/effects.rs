@@ -322,6 +322,25 @@ mod tests {
         assert_eq!(found, [Nothing, through, through, Nothing, Nothing, Anything, Nothing, Nothing, through, Nothing]);
     }
 
+    /// An opcode that touches no memory is one of instructions that neither write nor order it; unknown ones may.
+    #[test]
+    fn what_writes_or_orders_may_touch_memory() {
+        let ids: Vec<crate::Operand> = (1..12).filter_map(Id::new).map(Into::into).collect();
+        let module = text::parse("%void = OpTypeVoid").expect("it is text");
+        let (mut none, mut some) = (0, 0);
+        for op in (0..=u16::MAX).map(Op) {
+            let touches = may_touch_memory(op);
+            *(if touches { &mut some } else { &mut none }) += 1;
+            let inst = Inst::new(op, None, None, ids.clone());
+            let nothing = written(&module, &inst) == Written::Nothing && !orders_memory(op);
+            assert!(touches || nothing, "{op}");
+        }
+        assert!(
+            none > 400 && some > 100 && may_touch_memory(Op::Store) && !may_touch_memory(Op::Load),
+            "{none}, {some}"
+        );
+    }
+
     #[test]
     fn copies_have_operands_for_each_side() {
         let module = text::parse(

@@ -12,8 +12,16 @@ fn product(operands: &str) -> Module {
 
 /// The same, with instructions in the loop that make `%added` of the sum. `%at` is the loop's number, whose tensor they may load.
 fn product_and(operands: &str, adds: &str) -> Module {
+    parsed(&product_source(operands, adds))
+}
+
+fn parsed(source: &str) -> Module {
+    text::parse(source).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn product_source(operands: &str, adds: &str) -> String {
     let added = if adds.is_empty() { "%sum" } else { "%added" };
-    let source = format!(
+    format!(
         "; Version: 1.6
          OpCapability Shader
          OpCapability VulkanMemoryModel
@@ -98,8 +106,7 @@ fn product_and(operands: &str, adds: &str) -> Module {
          OpCooperativeMatrixStoreKHR %to %sum %n0 %n32
          OpReturn
          OpFunctionEnd"
-    );
-    text::parse(&source).unwrap_or_else(|e| panic!("{e}"))
+    )
 }
 
 /// Returns the number of functions of the module lowered to subgroup matrices whose names begin so.
@@ -180,9 +187,42 @@ fn first_slices_of_scalar_products_are_fetched_ahead() {
     assert_eq!(ahead(&decoded()), 0);
     // The next iteration reads what this one writes.
     assert_eq!(ahead(&product_and("None", "OpStore %to %zero\n%added = OpCopyObject %c %sum")), 0);
-    // How often the loop goes around, only its last iteration knows.
-    let found = "%number = OpLoad %float %to\n%added = OpCopyObject %c %sum";
-    assert_eq!(ahead(&product_and("None", found)), 2);
+    // Only the iteration itself knows if it is the last.
+    let test = "%goes_on = OpULessThan %bool %k %n256";
+    let found = product_source("None", "").replace(
+        test,
+        "%number = OpLoad %float %to\n%most = OpConvertFToU %uint %number\n%goes_on = OpULessThan %bool %k %most",
+    );
+    assert_eq!(ahead(&parsed(&found)), 0);
+}
+
+/// A quotient by a number that may be zero and a load from an array by an index that may be too large are not computed for an iteration
+/// that there may not be.
+#[test]
+fn nothing_undefined_is_computed_ahead() {
+    let layout = "%l2 = OpTensorLayoutSliceNV %layout %l1 %n0 %n32 %k %n32";
+    let by = |lines: &str| {
+        let source = product_source("None", "").replace(layout, &format!("{lines}\n{}", layout.replace("%k", "%at")));
+        let source = source.replace(
+            "%main = OpFunction %void None %fn",
+            "%table = OpTypeArray %uint %n32\n%to_table = OpTypePointer Private %table\n%to_entry = OpTypePointer Private %uint\n\
+             %entries = OpVariable %to_table Private\n%main = OpFunction %void None %fn",
+        );
+        let module = parsed(&source.replace("%main \"main\" %in %out", "%main \"main\" %in %out %entries"));
+        (calls(&module, 49152), functions_of(&module, Target::Scalar, "coop_fetch_first"))
+    };
+    let (both, one) = (((4, 2), 2), ((2, 0), 1));
+    let divided = |op: &str, by: &str| format!("%rest = OpISub %uint %n256 %k\n%at = {op} %uint %k {by}");
+    let (at_zero, at_index) =
+        ("%entry_0 = OpAccessChain %to_entry %entries %n1", "%entry_0 = OpAccessChain %to_entry %entries %k");
+    assert_eq!(by("%at = OpIAdd %uint %k %n0"), both);
+    for op in ["OpUDiv", "OpUMod"] {
+        assert_eq!(by(&divided(op, "%n32")), both, "{op}");
+        assert_eq!(by(&divided(op, "%rest")), one, "{op}");
+        assert_eq!(by(&divided(op, "%n0")), one, "{op}");
+    }
+    assert_eq!(by(&format!("{at_zero}\n%at = OpLoad %uint %entry_0")), both);
+    assert_eq!(by(&format!("{at_index}\n%at = OpLoad %uint %entry_0")), one);
 }
 
 /// Memory that may be loaded an iteration early is tested first: it may be beyond the binding.

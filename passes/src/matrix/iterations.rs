@@ -17,7 +17,7 @@ use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::insert_before;
 use coop_ir::spv::StorageClass;
-use coop_ir::types::{self, Type};
+use coop_ir::types;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 
 /// Instructions that are repeated for a value, at most.
@@ -31,7 +31,7 @@ pub(crate) struct ProductLoop {
     pub(crate) values: LoopValues,
 }
 
-/// A loop each of whose iterations has the products.
+/// The place where a loop begins, goes back and ends.
 #[derive(Clone)]
 pub(crate) struct Around {
     /// The block before the loop, and the loop's first.
@@ -222,18 +222,36 @@ fn choices(m: &Module, function: &Function, cfg: &Cfg, block: usize) -> Vec<(Id,
     function.blocks[block].insts.iter().filter_map(phi).collect()
 }
 
-/// Returns true if an instruction may be repeated elsewhere.
+/// Returns true if an instruction may be repeated elsewhere, for an iteration that there may not be: it has no effect and is defined
+/// whatever its operands are.
 fn is_pure(m: &Module, inst: &Inst) -> bool {
     match inst.op {
+        op if op.divides_integers() => op.is_address_arithmetic() && inst.id(1).is_some_and(|by| is_not_zero(m, by)),
         op if op.is_address_arithmetic() => true,
         // Of memory that nobody writes; variables of the invocation are not written where nothing is (3).
-        Op::Load => {
-            let ty = inst.id(0).and_then(|p| m.type_of(p)).and_then(|t| Type::of(m, t));
+        Op::Load => inst.accessed().is_some_and(|pointer| {
             let of = [StorageClass::Input, StorageClass::PushConstant, StorageClass::Uniform, StorageClass::Private];
-            matches!(ty, Some(Type::Pointer { storage, .. }) if of.contains(&storage)) && inst.operands.len() == 1
-        }
+            let plain = types::storage_of(m, pointer).is_some_and(|storage| of.contains(&storage));
+            plain && inst.operands.len() == 1 && is_fixed(m, pointer)
+        }),
         _ => false,
     }
+}
+
+/// Returns true for a constant other than 0 that has no other value in any pipeline.
+fn is_not_zero(m: &Module, id: Id) -> bool {
+    m.def_inst(id).filter(|i| i.op == Op::Constant).and_then(Inst::literal).is_some_and(|value| value != 0)
+}
+
+/// Returns true if a pointer is one to the same part of a variable always.
+fn is_fixed(m: &Module, pointer: Id) -> bool {
+    let is_constant = |id: Id| m.def_inst(id).is_some_and(|i| i.op == Op::Constant);
+    let mut at = pointer;
+    while let Some(chain) = m.def_inst(at).filter(|i| i.op.is_member_chain()) {
+        let Some(base) = chain.id(0).filter(|_| chain.ids().skip(1).all(is_constant)) else { return false };
+        at = base;
+    }
+    m.def_inst(at).is_some_and(|i| i.op.is_variable())
 }
 
 impl LoopValues {
