@@ -96,3 +96,26 @@ fn divisions_by_powers_of_two_take_bits() {
     assert!(is_proved(&body("OpUMod %uint %i %n1"), "%z = OpISub %uint %k %k\nOpStore %pe %z"));
     assert!(is_proved(&body("OpUDiv %uint %i %n1"), "OpStore %pe %i"));
 }
+
+/// A sum with nothing is its other operand, in whatever width and whatever function made that. That the dividends are equal is known
+/// modulo 2^16 only.
+#[test]
+fn a_quotient_and_nothing_is_the_quotient() {
+    let quotient = |square: &str| {
+        format!(
+            "%x = OpUConvert %short %i\n%y = OpUConvert %short %j\n%o = OpUConvert %short %n1\n{square}\n\
+             %z = OpBitwiseOr %short %y %o\n%q = OpSDiv %short %s %z\n"
+        )
+    };
+    let narrow = |term: &str| {
+        format!(
+            "{}%w = OpISub %short {term} %x\n%t = OpIAdd %short %q %w\n%r = OpUConvert %uint %t\nOpStore %pe %r",
+            quotient("%s = OpIMul %short %x %x")
+        )
+    };
+    let wide = "%w = OpISub %uint %k %k\n%v = OpSConvert %uint %q\n%t = OpIAdd %uint %v %w\n\
+                %u = OpUConvert %short %t\n%r = OpUConvert %uint %u\nOpStore %pe %r";
+    let wide = format!("{}{wide}", quotient("%all = OpIMul %uint %i %i\n%s = OpUConvert %short %all"));
+    assert!(is_proved(&narrow("%x"), &wide));
+    assert!(!is_proved(&narrow("%y"), &wide));
+}

@@ -238,8 +238,9 @@ impl Symbols {
         for narrow in WIDTHS.into_iter().filter(|narrow| *narrow <= width) {
             let fingerprint = self.fingerprint_of(&out.reduced(narrow));
             let known = bits::slice(parts, 0, narrow);
-            // The lowest bits of a number are a number.
-            let is_number = matches!(*known, [Part { source: Source::Atom(_), from: 0, .. }]);
+            // The lowest bits of a polynomial are a polynomial, not a pattern of it.
+            let is_number =
+                matches!(*known, [Part { source: Source::Atom(atom), from: 0, .. }] if self.is_modular(atom));
             if let Some(modular) = self.modular.as_mut().filter(|_| !is_number) {
                 modular.patterns.entry((fingerprint, narrow)).or_insert_with(|| known.as_slice().into());
             }
