@@ -81,10 +81,14 @@ fn roundings_by_integer_instructions() {
             "%r = OpBitcast %float %w",
             "%sh = OpUConvert %short %w\n%y = OpBitcast %bfloat %sh\n%r = OpFConvert %float %y",
         );
+    let element = |body: &str| body.replace("%x = OpFAdd %float %a %b", "%x = OpCopyObject %float %a");
     for mode in [REALS, Arithmetic::Rounding] {
-        is_proved(mode, &conversion, &code);
-        is_proved(mode, &conversion, &low);
-        is_proved(mode, &code, &low);
+        for of in [str::to_owned, element] {
+            let [conversion, code, low] = [&conversion, &code, &low].map(|body| of(body));
+            is_proved(mode, &conversion, &code);
+            is_proved(mode, &conversion, &low);
+            is_proved(mode, &code, &low);
+        }
     }
     for (from, to) in [
         ("%o %n32767", "%o %n32768"),

@@ -283,7 +283,10 @@ fn same_number(
     (b, _): (Taint, u64),
 ) -> bool {
     let (Taint::Term(a), Taint::Term(b)) = (a, b) else { return false };
-    if !matches!((a.sort(), b.sort()), (Sort::F32, Sort::Bits) | (Sort::Bits, Sort::F32)) || a.width() != b.width() {
+    // Among the reals a conversion of an element of a buffer is the element.
+    let number = |sort: Sort| matches!(sort, Sort::F32 | Sort::Input);
+    let mixed = number(a.sort()) && b.sort() == Sort::Bits || a.sort() == Sort::Bits && number(b.sort());
+    if !mixed || a.width() != 32 || b.width() != 32 {
         return false;
     }
     let [a, b] = [(original, a), (lowered, b)]
