@@ -55,6 +55,9 @@ pub enum Plain {
     /// NaNs, infinities, zeros of both signs, subnormals and the largest values among uniform floats;
     /// in integer types the smallest and largest values among random ones.
     NanInf,
+    /// Floats of all orders of magnitude whose products of three the type holds; integers of all lengths, 0, and those at which a
+    /// sum overflows.
+    Magnitudes,
 }
 
 /// Contents with parameters.
@@ -237,7 +240,39 @@ impl Maker {
                 self.out.extend([0xa5, 0xc3, 0x5a, 0x69].into_iter().cycle().take(size));
             }
             Plain::NanInf => self.specials(),
+            Plain::Magnitudes if number::is_float(self.kind) => self.magnitudes(),
+            Plain::Magnitudes => self.lengths(),
         }
+    }
+
+    fn lengths(&mut self) {
+        let width = number::size_of(self.kind) as u32 * 8;
+        let sign = 1u64 << (width - 1);
+        for _ in 0..self.count {
+            let (choice, bits) = (self.random.bits(), self.random.bits());
+            self.raw(match choice & 7 {
+                0 => sign,
+                1 => sign - 1,
+                2 => u64::MAX,
+                3 => 0,
+                _ => {
+                    let by = 64 - width + (choice >> 3) as u32 % width;
+                    (bits.cast_signed() >> by).cast_unsigned()
+                }
+            });
+        }
+    }
+
+    fn magnitudes(&mut self) {
+        let largest = number::special_bits(self.kind).map_or(1.0, |special| {
+            let bytes = &special[2].to_le_bytes()[..number::size_of(self.kind)];
+            number::decode_all(self.kind, bytes)[0].to_f64()
+        });
+        let most = largest.log2() / 3.0;
+        self.each(|_, random| {
+            let sign = if random.bits() & 1 == 1 { -1.0 } else { 1.0 };
+            Value::Float(sign * (most * (2.0 * random.unit() - 1.0)).exp2())
+        });
     }
 
     fn ramp(&mut self, first: Value, step: Value) {
@@ -340,6 +375,13 @@ mod tests {
             assert!(values.iter().any(|value| *value == 0.0 && value.is_sign_negative()), "{kind}");
             assert!(values.iter().any(|value| value.is_finite() && value.abs() < 1.0), "{kind}");
         }
+        let large = floats("bf16", 500, "'magnitudes'");
+        let most = 2f64.powi(42).next_up() * 2.0;
+        assert!(large.iter().all(|value| (1.0 / most..=most).contains(&value.abs())), "{large:?}");
+        assert!(large.iter().any(|value| *value < -1e9) && large.iter().any(|value| value.abs() < 1e-9));
+        let integers = floats("s16", 500, "'magnitudes'");
+        assert!([-32768.0, 32767.0, -1.0, 0.0].iter().all(|value| integers.contains(value)));
+        assert!((1..15).all(|bits| integers.iter().any(|value| (value.abs() / 2f64.powi(bits)) as u32 == 1)));
         let bytes = floats("s16", 500, "'nan-inf'");
         assert!(bytes.contains(&-32768.0) && bytes.contains(&32767.0));
     }

@@ -67,22 +67,35 @@ fn apart(
     })
 }
 
+/// A kind of data that is tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Tried {
+    /// That of the case, with another seed.
+    OfCase,
+    /// Numbers that fill their formats.
+    Digits,
+    /// Numbers of all orders of magnitude, the least and the greatest integers among them.
+    Magnitudes,
+}
+
 /// Looks for other data for which two modules store other values: of the case's kind, within its tolerances; and numbers with
-/// many digits, within the bounds that are derived from the original. What one rounding does is less than the tolerance of many
-/// a case, and to small integers it does nothing.
+/// many digits and of all magnitudes, within the bounds that are derived from the original. What one rounding does is less than the
+/// tolerance of many a case, and to small integers it does nothing; what saturates, and what another format does not hold, is seen
+/// at the ends of the ranges only.
 pub(crate) fn find(
     interpreted: &Interpreted,
     (module, case): (&Module, &Case),
     (lowered, asked): (&Module, &Case),
     data: &[bool],
 ) -> Result<Option<String>, Error> {
-    for (seed, with_digits) in (1..=SEEDS).flat_map(|seed| [(seed, false), (seed, true)]) {
+    let all = [Tried::OfCase, Tried::Digits, Tried::Magnitudes];
+    for (seed, tried) in (1..=SEEDS).flat_map(|seed| all.map(|tried| (seed, tried))) {
         let [one, other] = [case, asked].map(|case| {
             let mut other = Case { seed: case.seed.wrapping_add(seed), ..case.clone() };
             for (index, buffer) in other.buffer.iter_mut().enumerate().filter(|(index, _)| !data[*index]) {
                 buffer.seed = Some(case.buffer_seed(index));
             }
-            if with_digits { digits(other, data) } else { other }
+            if tried == Tried::OfCase { other } else { filled(other, data, tried) }
         });
         // Other data may make a run long, or lead it to what the interpreter lacks: that shows nothing.
         let Ok((wanted, report)) = interpreted.run_module(module, &one) else { continue };
@@ -94,41 +107,48 @@ pub(crate) fn find(
             return Ok(Some(format!("with the seed {} the lowered module has undefined behaviour", one.seed)));
         }
         let outcomes = [wanted, got].map(|memory| Interpreted::outcome(memory, &Report::default()));
-        let found = match with_digits {
-            true => beyond_bounds(interpreted.config, module, &one, outcomes)?,
-            false => match apart(interpreted.config, (module, &one), outcomes, false)? {
+        let found = match tried {
+            Tried::Digits | Tried::Magnitudes => beyond_bounds(interpreted.config, module, &one, outcomes)?,
+            Tried::OfCase => match apart(interpreted.config, (module, &one), outcomes, false)? {
                 Distance::Beyond(found) => Some(found),
                 Distance::Agree | Distance::WithinBounds(_) => None,
             },
         };
         if let Some(found) = found {
-            let data = if with_digits { "numbers with many digits and the seed" } else { "the seed" };
+            let data = match tried {
+                Tried::OfCase => "the seed",
+                Tried::Digits => "numbers with many digits and the seed",
+                Tried::Magnitudes => "numbers of all magnitudes and the seed",
+            };
             return Ok(Some(format!("with {data} {}: {found}", one.seed)));
         }
     }
     Ok(None)
 }
 
-/// Returns a case with numbers that fill their formats where it has small ones, and with the tolerances that are derived.
-fn digits(mut case: Case, data: &[bool]) -> Case {
+/// Returns a case with numbers that fill their formats, or of all magnitudes, where it has small ones, and with the tolerances that
+/// are derived.
+fn filled(mut case: Case, data: &[bool], tried: Tried) -> Case {
     for (buffer, is_data) in case.buffer.iter_mut().zip(data) {
         if !matches!(buffer.tolerance, Tolerance::Any | Tolerance::Sums { .. }) {
             buffer.tolerance = Tolerance::Derived;
         }
         let range = match &buffer.fill {
             _ if !is_data => None,
-            Fill::Plain(Plain::SmallInts) | Fill::With(With::SmallInts(..)) if !number::is_float(buffer.element) => {
-                buffer.fill = Fill::Plain(Plain::Uniform);
-                None
-            }
             Fill::Plain(Plain::SmallInts | Plain::HalfIntegers) => Some((-4.0, 4.0)),
             Fill::With(With::SmallInts(low, high)) => Some((*low as f64, *high as f64)),
             Fill::With(With::HalfIntegers(low, high)) => Some((*low, *high)),
+            Fill::Plain(Plain::Uniform) | Fill::With(With::Uniform(..)) if tried == Tried::Magnitudes => {
+                Some((-1.0, 1.0))
+            }
             _ => None,
         };
-        if let Some((low, high)) = range {
-            buffer.fill = Fill::With(With::Uniform(low, high));
-        }
+        let Some((low, high)) = range else { continue };
+        buffer.fill = match tried {
+            Tried::Magnitudes => Fill::Plain(Plain::Magnitudes),
+            _ if number::is_float(buffer.element) => Fill::With(With::Uniform(low, high)),
+            _ => Fill::Plain(Plain::Uniform),
+        };
     }
     case
 }

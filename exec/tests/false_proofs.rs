@@ -15,6 +15,8 @@ use proof_common::Pairs;
 const HEAD: &str = "
     OpCapability Shader
     OpCapability Float16
+    OpCapability BFloat16TypeKHR
+    OpExtension \"SPV_KHR_bfloat16\"
     %glsl = OpExtInstImport \"GLSL.std.450\"
     OpMemoryModel Logical GLSL450
     OpEntryPoint GLCompute %main \"main\" %local
@@ -40,6 +42,7 @@ const HEAD: &str = "
     %uint = OpTypeInt 32 0
     %float = OpTypeFloat 32
     %half = OpTypeFloat 16
+    %bfloat = OpTypeFloat 16 BFloat16KHR
     %n0 = OpConstant %uint 0
     %n1 = OpConstant %uint 1
     %n2 = OpConstant %uint 2
@@ -228,6 +231,15 @@ fn sums_saturate_in_one_way() {
     let (limits, same) = ("%top %below", "OpCopyObject %uint %t");
     let right = signed("%i", limits, same);
     is_proved(REALS, &right, &signed("%j", limits, same));
+    // 0 and another number do not overflow, so that the sign of 0 does not matter here; in the sum it does.
+    let at_most = |compared: &str| {
+        let other = right
+            .replace(&format!("OpSLessThan %bool {compared} %n0"), &format!("OpSLessThanEqual %bool {compared} %n0"));
+        assert_ne!(other, right);
+        other
+    };
+    is_proved(REALS, &right, &at_most("%i"));
+    is_not_proved(REALS, &right, &at_most("%both"));
     is_not_proved(REALS, &right, &signed("%t", limits, same));
     is_not_proved(REALS, &right, &signed("%i", "%below %top", same));
     is_not_proved(REALS, &right, &signed("%i", "%top %most", same));
@@ -280,21 +292,61 @@ fn agreement_by_chance_proves_nothing() {
     );
 }
 
+/// Returns the verdict where small integers are the data.
+fn of_small_integers(arithmetic: Arithmetic, one: &str, other: &str) -> Verdict {
+    let mut case = CASE.to_owned();
+    for values in ["{ values = [1.5, 1.5, 2.0, 4.0] }", "{ values = [3, 3, 5, 6] }"] {
+        assert!(case.contains(values), "{values}");
+        case = case.replace(values, "\"small-ints\"");
+    }
+    Pairs { case: &case, ..PAIRS }.proof(arithmetic, one, other).verdict
+}
+
 /// A number that is rounded once more is another one: numbers with many digits show it.
 #[test]
 fn roundings_are_refuted() {
     let plain = "%r = OpFMul %float %a %b\nOpStore %pd %r";
     let rounded = "%t = OpFMul %float %a %b\n%h = OpFConvert %half %t\n%r = OpFConvert %float %h\nOpStore %pd %r";
-    let case = CASE.replace("{ values = [1.5, 1.5, 2.0, 4.0] }", "\"small-ints\"");
-    let case = Case::parse(&case, Path::new("")).expect("the case parses");
-    let of = |arithmetic: Arithmetic, one: &str, other: &str| {
-        let options = Options { arithmetic, seed: 1, fixed: vec!["D".to_owned()], explain: false };
-        let sides = [one, other].map(module);
-        prove(&Interpreted::default(), (&sides[0], &case), (&sides[1], &case), &options).expect("both run").verdict
-    };
+    let of = of_small_integers;
     for mode in [Arithmetic::Rounding, Arithmetic::Strict] {
         assert!(matches!(of(mode, plain, rounded), Verdict::Refuted(why) if why.contains("many digits")));
         assert!(matches!(of(mode, rounded, plain), Verdict::Refuted(_)));
     }
     assert_eq!(of(REALS, plain, rounded), Verdict::Proved);
+}
+
+/// What saturates is seen at the ends of a range, and what another format does not hold in numbers of all magnitudes.
+#[test]
+fn other_limits_are_refuted() {
+    // Few pairs of numbers have a sum that overflows.
+    let sums = |limits: &str| {
+        let sum = |k: u32| {
+            format!(
+                "%at{k} = OpIAdd %uint %at{before} %n1\n%pj{k} = OpAccessChain %p_uint %I %n0 %at{k}\n%j{k} = OpLoad %uint %pj{k}\n\
+                 %t{k} = OpIAdd %uint %small %j{k}\n%p{k} = OpBitwiseXor %uint %small %t{k}\n\
+                 %q{k} = OpBitwiseXor %uint %j{k} %t{k}\n%both{k} = OpBitwiseAnd %uint %p{k} %q{k}\n\
+                 %over{k} = OpSLessThan %bool %both{k} %n0\n%limit{k} = OpSelect %uint %negative {limits}\n\
+                 %r{k} = OpSelect %uint %over{k} %limit{k} %t{k}\n%all{k} = OpBitwiseXor %uint %all{before} %r{k}\n",
+                before = k - 1
+            )
+        };
+        let sums: String = (1..8).map(sum).collect();
+        format!(
+            "%small = OpBitFieldSExtract %uint %i %n0 %n8\n%negative = OpSLessThan %bool %small %n0\n\
+             %at0 = OpCopyObject %uint %n0\n%all0 = OpCopyObject %uint %n0\n{sums}OpStore %pe %all7"
+        )
+    };
+    let right = sums("%top %below");
+    assert_eq!(of_small_integers(REALS, &right, &right), Verdict::Proved);
+    for limits in ["%top %top", "%below %below", "%below %top"] {
+        let verdict = of_small_integers(REALS, &right, &sums(limits));
+        assert!(matches!(&verdict, Verdict::Refuted(why) if why.contains("magnitudes")), "{limits}: {verdict:?}");
+    }
+    // Each number of bf16 that f16 has room for is one of f16.
+    let once = "%h = OpFConvert %bfloat %a\n%v = OpFConvert %float %h\n%r = OpFMul %float %v %b\nOpStore %pd %r";
+    let twice = once
+        .replace("FMul %float %v", "FMul %float %z")
+        .replace("%r =", "%n = OpFConvert %half %v\n%z = OpFConvert %float %n\n%r =");
+    let verdict = of_small_integers(Arithmetic::Rounding, once, &twice);
+    assert!(matches!(&verdict, Verdict::Refuted(why) if why.contains("magnitudes")), "{verdict:?}");
 }

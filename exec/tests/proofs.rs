@@ -656,4 +656,16 @@ fn sums_of_groups_are_compared_wherever_they_are_stored() {
     };
     assert_eq!(verdict(&store("%a", "%n1"), &store("%a", "%n0")), Verdict::Proved);
     assert_ne!(verdict(&store("%a", "%n1"), &store("%b", "%n1")), Verdict::Proved);
+    // A sum that does not depend on data is one, too.
+    let [one, two] = ["%one", "%two"].map(|value| store(value, "%n1"));
+    assert!(matches!(verdict(&store("%a", "%n1"), &one), Verdict::Refuted(_)));
+    assert!(matches!(verdict(&one, &store("%a", "%n1")), Verdict::Refuted(_)));
+    assert_eq!(verdict(&one, &one), Verdict::Proved);
+    // What is not stored is what the buffer held.
+    let options = Options { fixed: Vec::new(), ..options.clone() };
+    let verdict = |a: &Module, b: &Module| {
+        prove(&Interpreted::default(), (a, &case), (b, &case), &options).expect("both run").verdict
+    };
+    assert!(matches!(verdict(&store("%a", "%n1"), &module("")), Verdict::Refuted(_)));
+    assert_ne!(verdict(&one, &two), Verdict::Proved);
 }

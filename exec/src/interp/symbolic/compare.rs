@@ -4,6 +4,7 @@ use super::super::Memory;
 use super::super::location::Location;
 use super::super::num::{Num, number, signed};
 use super::super::taint::Taint;
+use super::arithmetic::sum;
 use super::bits::{Part, Source};
 use super::field::Fp;
 use super::term::{Degree, Sort, Term};
@@ -207,25 +208,32 @@ impl Agreement {
 }
 
 impl Fingerprints {
-    /// Returns the sum of consecutive floats; `None` if they are no floats of one format.
-    fn sum(&mut self, buffer: usize, first: usize, size: usize, count: usize) -> Option<Number> {
-        let read = |k: usize| self.element(buffer, (first + k) * size, size);
-        let elements: Vec<(Taint, u64)> = (0..count).map(read).collect();
-        let format = elements.iter().find_map(|(taint, _)| match taint {
-            Taint::Term(term) => term.sort().format(),
-            _ => None,
-        })?;
+    /// Returns the terms and bits of consecutive elements.
+    fn group(&mut self, buffer: usize, first: usize, size: usize, count: usize) -> Vec<(Taint, u64)> {
+        (first..first + count).map(|at| self.element(buffer, at * size, size)).collect()
+    }
+
+    /// Returns the sum of a group of elements, read as floats of a format; `None` if the term of one is lost.
+    fn sum(&mut self, elements: &[(Taint, u64)], format: Num) -> Option<Number> {
         let mut total = (Fp::ZERO, Degree::CONSTANT);
         for (taint, bits) in elements {
-            let (number, degree) = match taint {
-                Taint::Term(term) => (term.number(format)?, term.degree()),
-                Taint::Exact => (Fp::float(format.to_f64(bits))?, Degree::CONSTANT),
+            let number = match taint {
+                Taint::Term(term) => self.symbols.number(Value { bits: *bits, term: Some(*term) }, format),
+                Taint::Exact => (Fp::float(format.to_f64(*bits))?, Degree::CONSTANT),
                 Taint::Inexact { .. } | Taint::Undefined => return None,
             };
-            total = (total.0.plus(number), total.1.of_sum(degree));
+            total = sum(total, number);
         }
         Some(total)
     }
+}
+
+/// Returns the float format of a group of elements; `None` if none of them depends on data as a float.
+fn format_of(elements: &[(Taint, u64)]) -> Option<Num> {
+    elements.iter().find_map(|(taint, _)| match taint {
+        Taint::Term(term) => term.sort().format(),
+        _ => None,
+    })
 }
 
 impl Agreement {
@@ -238,14 +246,18 @@ impl Agreement {
         size: usize,
         group: usize,
     ) {
-        let [a, b] = [original, lowered].map(|side| side.sum(buffer, first, size, group));
-        match (a, b) {
-            (Some(a), Some(b)) if a.0 == b.0 => {}
-            (Some(a), Some(b)) => {
+        let [a, b] = [&mut *original, &mut *lowered].map(|side| side.group(buffer, first, size, group));
+        // One of both may not depend on data at all, or be what the buffer held before.
+        let format = format_of(&a).or_else(|| format_of(&b));
+        let sums = format.map(|format| [original.sum(&a, format), lowered.sum(&b, format)]);
+        match sums {
+            Some([Some(a), Some(b)]) if a.0 == b.0 => {}
+            Some([Some(a), Some(b)]) => {
                 self.differing += 1;
                 let certain = self.independent && !a.1.is_uninterpreted() && !b.1.is_uninterpreted();
                 self.mismatches.push(Mismatch { buffer, element: first, certain });
             }
+            _ if a == b && a.iter().all(|(taint, _)| *taint == Taint::Exact) => {}
             _ => {
                 self.lost.get_or_insert((buffer, first));
             }

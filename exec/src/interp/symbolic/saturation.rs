@@ -24,7 +24,7 @@ pub(super) enum Form {
     Overflow([Value; 3]),
     /// True if the sum of the first two overflows, which is the third.
     Overflows([Value; 3]),
-    /// True if a value is negative.
+    /// True if a value is negative, false if it is more than 0: a sum of 0 and another number does not overflow.
     Negative(Value),
     /// The least integer if a value is negative, else the greatest.
     Limit(Value),
@@ -119,6 +119,7 @@ impl Symbols {
                 Some(Form::Overflow(of)) => Form::Overflows(of),
                 _ => Form::Negative(a),
             }),
+            Op::SLessThanEqual if zero => Some(Form::Negative(a)),
             Op::ULessThan => Some(Form::Less([a, b], false)),
             Op::SLessThan if a.term.is_none() || b.term.is_none() => Some(Form::Less([a, b], true)),
             _ => None,
