@@ -204,7 +204,7 @@ impl Inst {
 /// The bytes of a literal string up to its terminating zero, and the number of words it takes. `None` when no zero
 /// byte ends it.
 pub(crate) fn string_bytes(words: impl Iterator<Item = u32>) -> Option<(Vec<u8>, usize)> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(4 * words.size_hint().0.min(64));
     for (i, w) in words.enumerate() {
         for b in w.to_le_bytes() {
             if b == 0 {
@@ -332,16 +332,23 @@ impl<T> IdMap<T> {
     /// Sets the entry of `id`; answers what it was.
     #[inline]
     pub fn insert(&mut self, id: Id, value: T) -> Option<T> {
+        match self.dense.get_mut(id.get() as usize) {
+            Some(slot) => slot.replace(value),
+            None => self.insert_beyond(id, value),
+        }
+    }
+
+    /// Sets the entry of an id that the dense part does not have.
+    #[cold]
+    fn insert_beyond(&mut self, id: Id, value: T) -> Option<T> {
         if id.get() >= self.limit {
             return self.sparse.insert(id, value);
         }
         let i = id.get() as usize;
-        if i >= self.dense.len() {
-            // All at once where that is little, as it is nearly always.
-            let least = if self.limit <= 1 << 16 { self.limit as usize } else { self.dense.len() * 2 };
-            let len = (i + 1).max(least).min(self.limit as usize);
-            self.dense.resize_with(len, || None);
-        }
+        // All at once where that is little, as it is nearly always.
+        let least = if self.limit <= 1 << 16 { self.limit as usize } else { self.dense.len() * 2 };
+        let len = (i + 1).max(least).min(self.limit as usize);
+        self.dense.resize_with(len, || None);
         self.dense[i].replace(value)
     }
 

@@ -236,8 +236,19 @@ fn exact(grid: &Grid, f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
     if args.iter().all(|a| matches!(a.0, Shape::Const(_))) {
         return at(0).map(Shape::Const);
     }
-    let lanes: Option<Vec<u32>> = (0..grid.lanes).map(|l| at(l).and_then(|v| u32::try_from(v).ok())).collect();
-    Some(Shape::Lanes(lanes?.into()).normal())
+    let lanes = all((0..grid.lanes).map(|l| at(l).and_then(|v| u32::try_from(v).ok())));
+    Some(Shape::Lanes(lanes?).normal())
+}
+
+/// Collects values, if all are there. The iterator has a known length, so that this allocates once.
+fn all(values: impl Iterator<Item = Option<u32>>) -> Option<Rc<[u32]>> {
+    let mut complete = true;
+    let found = values.map(|value| {
+        complete &= value.is_some();
+        value.unwrap_or(0)
+    });
+    let found = found.collect();
+    complete.then_some(found)
 }
 
 /// Computes an operation on numbers.
@@ -346,7 +357,7 @@ fn offset(f: Fold, out: u32, args: &[Arg]) -> Option<Shape> {
                 Some(v) => truncate(v),
                 None => truncate(u64::from(*v).wrapping_mul(factor)).filter(|_| out < 64),
             };
-            let lanes = lanes.iter().map(product).collect::<Option<Vec<u32>>>()?.into();
+            let lanes = all(lanes.iter().map(product))?;
             let bits = align.trailing_zeros() + factor.trailing_zeros();
             Some(Shape::Offset { lanes, align: 1 << bits.min(out.min(32) - 1), base: *base })
         }
@@ -414,9 +425,9 @@ impl Sum {
     /// Combines the known parts; `None` if neither has more than one value, as nothing would be gained.
     fn zip(&self, other: &Sum, f: impl Fn(u32, u32) -> Option<u32>) -> Option<Rc<[u32]>> {
         match (&self.known, &other.known) {
-            (KnownPart::Each(a), KnownPart::Each(b)) => a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b)).collect(),
-            (KnownPart::Each(a), KnownPart::One(b)) => a.iter().map(|a| f(*a, *b)).collect(),
-            (KnownPart::One(a), KnownPart::Each(b)) => b.iter().map(|b| f(*a, *b)).collect(),
+            (KnownPart::Each(a), KnownPart::Each(b)) => all(a.iter().zip(b.iter()).map(|(a, b)| f(*a, *b))),
+            (KnownPart::Each(a), KnownPart::One(b)) => all(a.iter().map(|a| f(*a, *b))),
+            (KnownPart::One(a), KnownPart::Each(b)) => all(b.iter().map(|b| f(*a, *b))),
             (KnownPart::One(_), KnownPart::One(_)) => None,
         }
     }
