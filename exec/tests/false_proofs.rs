@@ -3,12 +3,9 @@
 
 mod proof_common;
 
-use std::path::Path;
 
-use coop_exec::Case;
-use coop_exec::interp::{Arithmetic, Interpreted};
-use coop_exec::proof::{Options, Verdict, prove};
-use coop_ir::Module;
+use coop_exec::interp::Arithmetic;
+use coop_exec::proof::Verdict;
 use proof_common::Pairs;
 
 /// Two invocations; buffers of floats F and D, of unsigned integers I and E. `%x` is the invocation.
@@ -128,10 +125,6 @@ count = 8
 
 // What is only written is no data.
 const PAIRS: Pairs = Pairs { head: HEAD, case: CASE, fixed: &["D", "E"] };
-
-fn module(body: &str) -> Module {
-    PAIRS.module(body)
-}
 
 fn verdict(arithmetic: Arithmetic, one: &str, other: &str) -> Verdict {
     PAIRS.proof(arithmetic, one, other).verdict
