@@ -18,8 +18,8 @@ use coop_ir::{Id, Module};
 use crate::case::{Buffer, BufferKind, Case};
 use crate::error::Error;
 use crate::interp::{
-    Agreement, Arithmetic, Blocks, Elements, ExpressionDifference, FREE_ORDER, Fingerprints, Interpreted, Mismatch,
-    Report, Symbolic,
+    Agreement, Arithmetic, Blocks, Decisions, Elements, ExpressionDifference, FREE_ORDER, Fingerprints, Interpreted,
+    Mismatch, Report, Symbolic,
 };
 use crate::number;
 use crate::tolerance::Tolerance;
@@ -373,22 +373,24 @@ impl<'a> Prover<'a> {
         Ok(proof)
     }
 
-    fn symbolic(&self, is_original: bool, round: u32, expressions: bool) -> Symbolic {
+    /// Returns the options of a run; `given` are the decisions of the original, `None` for the original itself.
+    fn symbolic(&self, given: Option<Decisions>, round: u32, expressions: bool) -> Symbolic {
         let seed = self.options.seed.wrapping_add(u64::from(round) << 32);
         Symbolic {
             arithmetic: self.options.arithmetic,
             seed,
             data: self.data.clone(),
             modular: self.counting.modular,
-            nearest: is_original && self.counting.nearest,
+            nearest: given.is_none() && self.counting.nearest,
             expressions,
+            given: given.unwrap_or_default(),
         }
     }
 
     /// Runs both modules once more, and returns the expressions of an element.
     fn difference(&self, (lowered, case): (&Module, &Case), of: Mismatch) -> Result<ExpressionDifference, Error> {
-        let [one, other] = [true, false].map(|is_original| self.symbolic(is_original, 0, true));
-        let (_, mut a) = self.interpreted.run_symbolic(self.module, self.case, &one)?;
+        let (_, mut a) = self.interpreted.run_symbolic(self.module, self.case, &self.symbolic(None, 0, true))?;
+        let other = self.symbolic(Some(a.decisions()), 0, true);
         let (_, mut b) = self.interpreted.run_symbolic(lowered, case, &other)?;
         let buffers: Vec<Elements> = self.case.buffer.iter().map(elements).collect();
         let name = |buffer: usize, element: usize| place(self.case, buffer, element);
@@ -398,12 +400,14 @@ impl<'a> Prover<'a> {
     /// Runs a module symbolically, in one round of a proof.
     fn run(
         &self,
-        (name, is_original): (&str, bool),
+        given: Option<Decisions>,
         round: u32,
         module: &Module,
         case: &Case,
     ) -> Result<Result<Fingerprints, Verdict>, Error> {
-        let symbolic = self.symbolic(is_original, round, false);
+        let is_original = given.is_none();
+        let name = if is_original { "original" } else { "lowered module" };
+        let symbolic = self.symbolic(given, round, false);
         Ok(match self.interpreted.run_symbolic(module, case, &symbolic) {
             Ok((report, fingerprints)) => match complaint(name, is_original, &report, &fingerprints) {
                 Some(verdict) => Err(verdict),
@@ -421,10 +425,14 @@ impl<'a> Prover<'a> {
         let round = proof.rounds;
         let kind = usize::from(self.counting.modular) + 2 * usize::from(self.counting.nearest);
         if self.rounds[kind].len() <= round as usize {
-            let original = self.run(("original", true), round, self.module, self.case)?;
+            let original = self.run(None, round, self.module, self.case)?;
             self.rounds[kind].push(original);
         }
-        let b = self.run(("lowered module", false), round, lowered, case)?;
+        let given = match &self.rounds[kind][round as usize] {
+            Ok(a) => a.decisions(),
+            Err(verdict) => return Ok(Err(verdict.clone())),
+        };
+        let b = self.run(Some(given), round, lowered, case)?;
         let a = match &mut self.rounds[kind][round as usize] {
             Ok(a) => a,
             Err(verdict) => return Ok(Err(verdict.clone())),

@@ -3,7 +3,6 @@
 
 mod proof_common;
 
-
 use coop_exec::interp::Arithmetic;
 use coop_exec::proof::Verdict;
 use proof_common::Pairs;

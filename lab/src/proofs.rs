@@ -12,7 +12,7 @@ use coop_cli::interp::InterpArgs;
 use coop_cli::io;
 use coop_device::Profile;
 use coop_exec::case::Buffer;
-use coop_exec::interp::{Arithmetic, Config, Interpreted, Mismatch, Placement, Symbolic};
+use coop_exec::interp::{Arithmetic, Config, Decisions, Interpreted, Mismatch, Placement, Symbolic};
 use coop_exec::proof::{Options, Proof, Prover, Verdict};
 use coop_exec::{Bounds, Case, Error, Tolerance};
 use coop_ir::Module;
@@ -383,6 +383,7 @@ impl Subject {
             modular: false,
             nearest: false,
             expressions: false,
+            given: Decisions::default(),
         };
         let sides = [(&self.module, &self.case), (&self.lowered, &self.asked)];
         let least = |run: &dyn Fn() -> Result<(), Error>| -> Result<f64, Error> {

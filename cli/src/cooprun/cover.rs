@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use coop_exec::Case;
 use coop_exec::cover::{Goal, Unreached, others, unreached};
-use coop_exec::interp::{Arithmetic, Interpreted, Symbolic};
+use coop_exec::interp::{Arithmetic, Decisions, Interpreted, Symbolic};
 use coop_exec::proof::{Proof, Verdict};
 use coop_ir::{Module, binary};
 
@@ -149,6 +149,7 @@ fn executes_more(interpreted: &Interpreted, module: &Module, case: &Case, missed
         modular: false,
         nearest: false,
         expressions: false,
+        given: Decisions::default(),
     };
     let Ok((report, run)) = interpreted.run_symbolic(module, case, &symbolic) else { return false };
     !report.is_undefined() && reached(missed, &Goal::missed(&run.blocks)) > 0

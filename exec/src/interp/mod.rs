@@ -60,7 +60,9 @@ pub use error_bound::{ErrorBound, ErrorBounds};
 pub use executor::Interpreted;
 pub use findings::{Finding, FindingKind};
 pub use placement::Placement;
-pub use symbolic::{Agreement, Arithmetic, Blocks, Elements, ExpressionDifference, Fingerprints, Mismatch, Symbolic};
+pub use symbolic::{
+    Agreement, Arithmetic, Blocks, Decisions, Elements, ExpressionDifference, Fingerprints, Mismatch, Symbolic,
+};
 
 use coop_ir::spv::ExecutionModel;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use coop_ir::Op;
 use smallvec::SmallVec;
 
 use super::super::code::Conv;
-use super::super::num::{Num, Rounding};
+use super::super::num::{Num, Rounding, signed};
 use super::super::taint::Taint;
 use super::bits::{self, Source};
 use super::field::Fp;
@@ -220,6 +220,11 @@ impl Symbols {
     }
 
     fn compare(&mut self, op: Op, num: Num, v: &[Value]) -> Taint {
+        if let (false, [a, b]) = (num.is_float(), v)
+            && let Some(taint) = self.condition_of_bit(op, num.bits(), *a, *b)
+        {
+            return taint;
+        }
         let (op, swap) = mirrored(op);
         let mut ids: SmallVec<[u64; 5]> = if num.is_float() {
             v.iter().map(|v| self.number(*v, num).0.bits()).collect()
@@ -251,13 +256,21 @@ impl Symbols {
     fn selected(&mut self, num: Option<Num>, v: &[Value]) -> Taint {
         let [cond, a, b] = *v else { return self.lose("a choice without three operands") };
         let [condition, sort] = Symbols::identity(cond);
+        if self.is_given(cond) {
+            let chosen = if cond.bits != 0 { a } else { b };
+            return chosen.term.map_or(Taint::Exact, Taint::Term);
+        }
         match num {
             Some(num) if num.is_float() => {
                 let (x, y) = (self.number(a, num), self.number(b, num));
                 if x.0 == y.0 {
                     return self.float(num, x);
                 }
-                let result = self.function("select", &[condition, sort, x.0.bits(), y.0.bits()]);
+                let result = if self.arithmetic == Arithmetic::Strict {
+                    self.function("select", &[condition, sort, x.0.bits(), y.0.bits()])
+                } else {
+                    self.chosen(cond, x, y)
+                };
                 self.float(num, result)
             }
             Some(num) => {
@@ -273,6 +286,13 @@ impl Symbols {
                 }
                 let taint = self.opaque(num.bits(), "select", &[condition, sort, x[0], x[1], y[0], y[1]]);
                 self.note_choice(num.bits(), [cond, a, b], taint);
+                if let (Taint::Term(term), None, None) = (taint, a.term, b.term) {
+                    let [x, y] = [a, b].map(|v| self.exact_integer(v, num.bits(), true));
+                    let range = [a, b].map(|v| signed(v.bits, num.bits()));
+                    let range = [range[0].min(range[1]), range[0].max(range[1])];
+                    let number = self.chosen(cond, x, y);
+                    self.note_exact(term.key(), number, Some(range));
+                }
                 taint
             }
             None => self.lose("a choice between values of another kind than numbers"),

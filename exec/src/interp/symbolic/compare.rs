@@ -8,7 +8,7 @@ use super::arithmetic::sum;
 use super::bits::{Part, Source};
 use super::field::Fp;
 use super::term::{Degree, Sort, Term};
-use super::{Blocks, Number, Symbols, Value};
+use super::{Blocks, Decisions, Number, Symbols, Value};
 use coop_ir::Module;
 
 /// The result of a symbolic run: the buffers and the terms of what was stored.
@@ -92,6 +92,11 @@ impl Fingerprints {
     pub(in crate::interp) fn new(symbols: Box<Symbols>, memory: Vec<Memory>, module: &Module) -> Fingerprints {
         let blocks = Blocks::new(module, &symbols.trace);
         Fingerprints { symbols, memory, blocks }
+    }
+
+    /// Returns what data decided in the run.
+    pub fn decisions(&self) -> Decisions {
+        Decisions(self.symbols.decisions.clone())
     }
 
     /// Returns the decision of the run that depends on data in a way that is not known.

@@ -16,6 +16,7 @@ use super::super::code::Conv;
 use super::super::num::{Num, mask, signed};
 use super::super::taint::Taint;
 use super::bits::{self, Bit, Part, Pattern, Source};
+use super::exact::Range;
 use super::field::Fp;
 use super::term::{Degree, Sort, Term};
 use super::{Arithmetic, Integer, Number, Operand, Rule, Symbols, Value};
@@ -44,6 +45,9 @@ impl Symbols {
             (true, true) if !read_signed => (Pattern::from_slice(parts), false),
             (true, core_signed) => (core, core_signed),
         };
+        if let Some(exact) = self.exact_core(&core, as_signed) {
+            return exact.number;
+        }
         let name = self.hash("integer pattern", &core).bits();
         let name = self.symbol("integer", &[name, u64::from(as_signed)]).bits();
         let function = core.iter().any(|part| matches!(part.source, Source::Atom(_)));
@@ -113,10 +117,17 @@ impl Symbols {
             return integer;
         }
         if term.sort() == Sort::Ring && to <= width {
-            return Integer::of_field((Fp::from_bits(term.fingerprint()), term.degree()));
+            let range = self.exact(value, true).map(|exact| exact.range);
+            return Integer::of_field((Fp::from_bits(term.fingerprint()), term.degree()), range);
         }
         let parts = self.parts(value, width);
-        Integer::of_field(self.pattern(&parts, read_signed || to <= width))
+        let (number, range) = self.number_of(&parts, read_signed || to <= width);
+        Integer::of_field(number, range)
+    }
+
+    /// Returns the number that a pattern stands for, and its range.
+    pub(super) fn number_of(&mut self, parts: &[Part], read_signed: bool) -> (Number, Option<Range>) {
+        (self.pattern(parts, read_signed), self.range_of(parts, read_signed))
     }
 
     /// Returns the number of a value that is read exactly: not modulo anything.
@@ -125,6 +136,9 @@ impl Symbols {
             let bits = mask(value.bits, width);
             let number = if read_signed { i128::from(signed(bits, width)) } else { i128::from(bits) };
             return (Fp::integer(number), Degree::CONSTANT);
+        }
+        if let Some(exact) = self.exact(value, read_signed) {
+            return exact.number;
         }
         let parts = self.parts(value, width);
         self.pattern(&parts, read_signed)
@@ -161,11 +175,7 @@ impl Symbols {
                     Op::ISub => x.plus(&y.negated()),
                     _ => x.times(&y),
                 };
-                let taint = self.ring_of(width, result);
-                if op == Op::IAdd {
-                    self.note_sum(width, v, taint);
-                }
-                taint
+                self.ring_of(width, result)
             }
             Op::SNegate => {
                 let x = number(self, 0);

@@ -13,7 +13,9 @@
 mod arithmetic;
 mod bits;
 mod compare;
+mod conditions;
 mod coverage;
+mod exact;
 mod explain;
 mod expression;
 mod extended;
@@ -42,6 +44,7 @@ use bits::{Known, Part};
 pub use compare::{Agreement, Elements, Fingerprints, Mismatch};
 pub use coverage::Blocks;
 pub(super) use coverage::Trace;
+use exact::Exact;
 pub use expression::ExpressionDifference;
 use expression::{Expressions, Operand, Rule};
 use field::Fp;
@@ -78,7 +81,13 @@ pub struct Symbolic {
     pub nearest: bool,
     /// True to keep how each term came about, for [`Fingerprints::difference`].
     pub expressions: bool,
+    /// What data decides and is taken for given: choices by these values are decided.
+    pub given: Decisions,
 }
+
+/// Values that decide something, each with what it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Decisions(BTreeSet<(Key, u64)>);
 
 /// The value of an operand, with its term if it depends on data.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +140,10 @@ pub(super) struct Symbols {
     applied: FxHashSet<u64>,
     /// The values from which overflows are computed.
     forms: Forms,
+    /// The integers that no data makes wrap.
+    exact: FxHashMap<Key, Exact>,
+    /// The decisions that are given.
+    given: BTreeSet<(Key, u64)>,
     /// The largest degree.
     degree: u32,
     /// True if a degree is not bounded.
@@ -173,6 +186,8 @@ impl Symbols {
             integers: FxHashMap::default(),
             applied: FxHashSet::default(),
             forms: Forms::default(),
+            exact: FxHashMap::default(),
+            given: options.given.0.clone(),
             degree: 0,
             degree_lost: false,
             decisions: BTreeSet::new(),

@@ -15,6 +15,7 @@ use coop_ir::hash::FxHashMap;
 use super::super::num::mask;
 use super::super::taint::Taint;
 use super::bits::{self, Part, Pattern, Source};
+use super::exact::{self, Range};
 use super::field::Fp;
 use super::term::{Degree, Sort, Term};
 use super::{Symbols, Value};
@@ -102,11 +103,13 @@ pub(super) struct Integer {
     /// Its value in the Galois ring, if integers count modulo powers of two.
     element: Option<Box<Element>>,
     degree: Degree,
+    /// The range of the value that it has without wrapping, if that is known: then the value in the field is that of the number.
+    range: Option<Range>,
 }
 
 impl Integer {
-    pub(super) fn of_field((value, degree): (Fp, Degree)) -> Integer {
-        Integer { value, element: None, degree }
+    pub(super) fn of_field((value, degree): (Fp, Degree), range: Option<Range>) -> Integer {
+        Integer { value, element: None, degree, range }
     }
 
     /// Returns the value in the field, if integers have one, and the bound of the degree.
@@ -116,7 +119,12 @@ impl Integer {
 
     pub(super) fn negated(&self) -> Integer {
         let element = self.element.as_ref().map(|e| e.scaled(u64::MAX));
-        Integer { value: self.value.negated(), element, degree: self.degree }
+        Integer {
+            value: self.value.negated(),
+            element,
+            degree: self.degree,
+            range: self.range.and_then(exact::negated),
+        }
     }
 
     pub(super) fn plus(&self, other: &Integer) -> Integer {
@@ -125,12 +133,14 @@ impl Integer {
             sum.add_scaled(b, 1);
             sum
         });
-        Integer { value: self.value.plus(other.value), element, degree: self.degree.of_sum(other.degree) }
+        let range = self.range.zip(other.range).and_then(|(a, b)| exact::sum(a, b));
+        Integer { value: self.value.plus(other.value), element, degree: self.degree.of_sum(other.degree), range }
     }
 
     pub(super) fn times(&self, other: &Integer) -> Integer {
         let element = self.element.as_ref().zip(other.element.as_ref()).map(|(a, b)| a.times(b));
-        Integer { value: self.value.times(other.value), element, degree: self.degree.of_product(other.degree) }
+        let range = self.range.zip(other.range).and_then(|(a, b)| exact::product(a, b));
+        Integer { value: self.value.times(other.value), element, degree: self.degree.of_product(other.degree), range }
     }
 }
 
@@ -149,7 +159,8 @@ impl Symbols {
     /// Returns the integer of a constant.
     pub(super) fn integer_constant(&self, value: i128) -> Integer {
         let element = self.modular.is_some().then(|| Element::constant(value as u64));
-        Integer { value: Fp::integer(value), element, degree: Degree::CONSTANT }
+        let range = i64::try_from(value).ok().map(|value| [value, value]);
+        Integer { value: Fp::integer(value), element, degree: Degree::CONSTANT, range }
     }
 
     /// Returns the fingerprint of an element.
@@ -214,7 +225,7 @@ impl Symbols {
     }
 
     /// Returns the number that a pattern of `width` bits stands for modulo 2^`width`.
-    fn modular_pattern(&mut self, parts: &[Part], width: u32) -> Integer {
+    fn modular_pattern(&mut self, parts: &[Part], width: u32) -> (Box<Element>, Degree) {
         let mut out = Element::constant(0);
         let (mut at, mut degree) = (0, Degree::SYMBOL);
         for part in parts {
@@ -245,7 +256,7 @@ impl Symbols {
                 modular.patterns.entry((fingerprint, narrow)).or_insert_with(|| known.as_slice().into());
             }
         }
-        Integer { value: Fp::ZERO, element: Some(out), degree }
+        (out, degree)
     }
 
     /// Returns the number of a value of `width` bits modulo 2^`to`. `None` if integers are values in the field.
@@ -254,21 +265,33 @@ impl Symbols {
         let term = value.term?;
         if term.sort() == Sort::Ring && to <= width {
             let element = modular.elements.get(&term.fingerprint())?.clone();
-            return Some(Integer { value: Fp::ZERO, element: Some(element), degree: term.degree() });
+            let exact = self.exact(value, true);
+            let number = exact.map_or(Fp::ZERO, |exact| exact.number.0);
+            let range = exact.map(|exact| exact.range);
+            return Some(Integer { value: number, element: Some(element), degree: term.degree(), range });
         }
         let parts = self.parts(value, width);
-        let parts = bits::resized(&parts, width, to, read_signed);
-        Some(self.modular_pattern(&parts, to))
+        let (number, range) = self.number_of(&parts, read_signed || to <= width);
+        let (element, degree) = self.modular_pattern(&bits::resized(&parts, width, to, read_signed), to);
+        Some(Integer { value: number.0, element: Some(element), degree, range })
     }
 
     /// Returns the result of ring operations in `width` bits.
     pub(super) fn ring_of(&mut self, width: u32, integer: Integer) -> Taint {
-        let Integer { value, element, degree } = integer;
-        match element {
+        let Integer { value, element, degree, range } = integer;
+        let taint = match element {
             Some(element) => self.modular_term(width, &element, degree),
             None if self.modular.is_some() => self.lose("an integer operation modulo powers of two without a rule"),
             None => self.ring(width, (value, degree)),
+        };
+        if let Taint::Term(term) = taint
+            && term.sort() == Sort::Ring
+        {
+            // A bit and its square are the same for all data, and not the same polynomial.
+            let linear = degree.bound().is_some_and(|bound| bound <= 1);
+            self.note_exact(term.key(), (value, if linear { degree } else { degree.uninterpreted() }), range);
         }
+        taint
     }
 
     fn modular_term(&mut self, width: u32, element: &Element, degree: Degree) -> Taint {
@@ -331,10 +354,14 @@ impl Symbols {
     /// Returns the lowest bits of a number.
     pub(super) fn narrowed(&mut self, term: Term, width: u32) -> Taint {
         let element = self.modular.as_ref().and_then(|modular| modular.elements.get(&term.fingerprint()).cloned());
-        match element {
+        let taint = match element {
             Some(element) => self.modular_term(width, &element, term.degree()),
             None => Taint::Term(Term::new(Sort::Ring, width, term.fingerprint(), term.degree())),
+        };
+        if let Taint::Term(narrow) = taint {
+            self.note_narrowed(term.key(), narrow.key());
         }
+        taint
     }
 }
 

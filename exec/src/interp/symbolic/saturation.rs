@@ -30,11 +30,10 @@ pub(super) enum Form {
     Limit(Value),
     /// True if the first is less than the second; both are read with a sign or both without.
     Less([Value; 2], bool),
-    /// The sum of two numbers, exactly: it has more bits than their sum needs. With that sum, and true if neither is negative,
-    /// whatever the data.
-    Sum(Number, bool),
-    /// The least of such a sum and the greatest integer with a sign of a narrower width.
+    /// The least of an integer that does not wrap and the greatest integer with a sign of a narrower width.
     Below(Number, u32),
+    /// True if a bit is 1, or, if the second is true, 0: the bit as a number.
+    Bit(Number, bool),
 }
 
 /// The widths of numbers whose sums are clamped in wider integers.
@@ -79,7 +78,7 @@ impl Symbols {
         self.forms.get(&v.term?.key()).copied()
     }
 
-    fn has_form(&mut self, taint: Taint, form: Option<Form>) {
+    pub(super) fn has_form(&mut self, taint: Taint, form: Option<Form>) {
         if let (Taint::Term(term), Some(form)) = (taint, form) {
             self.forms.insert(term.key(), form);
         }
@@ -147,7 +146,7 @@ impl Symbols {
                 Some(b.term.map_or(Taint::Exact, Taint::Term))
             }
             Form::Less([limit, total], false) if same(limit, a) && same(total, b) => {
-                let Form::Sum(number, true) = self.form(total)? else { return None };
+                let number = self.exact(total, false)?.number;
                 let narrow = NARROW.into_iter().find(|narrow| constant(a) == Some(limits(*narrow, false)[1]))?;
                 Some(self.widened(narrow, width, false, number))
             }
@@ -168,10 +167,7 @@ impl Symbols {
             }
             Some(Form::Less([limit, total], true)) if same(limit, a) && same(total, b) => {
                 let narrow = NARROW.into_iter().find(|narrow| constant(a) == Some(limits(*narrow, true)[1]));
-                match (self.form(total), narrow) {
-                    (Some(Form::Sum(number, _)), Some(narrow)) => Some(Form::Below(number, narrow)),
-                    _ => None,
-                }
+                self.exact(total, true).zip(narrow).map(|(exact, narrow)| Form::Below(exact.number, narrow))
             }
             _ => None,
         };
@@ -184,15 +180,6 @@ impl Symbols {
         let Taint::Term(term) = taint else { return taint };
         let parts = self.parts(Value { bits: 0, term: Some(term) }, narrow);
         self.of_parts(bits::resized(&parts, narrow, width, signed))
-    }
-
-    /// Records a sum of two numbers that are extended from at most half as many bits: no data makes it wrap.
-    pub(super) fn note_sum(&mut self, width: u32, v: &[Value], taint: Taint) {
-        let [x, y] = *v else { return };
-        if let (Some(one), Some(other)) = (self.narrow(x, width), self.narrow(y, width)) {
-            let [x, y] = [x, y].map(|v| self.exact_integer(v, width, true));
-            self.has_form(taint, Some(Form::Sum(sum(x, y), one && other)));
-        }
     }
 
     /// Returns true if `a` is a limit of a narrow width that `b`, which a comparison compares with it, has not more bits for.
@@ -219,17 +206,6 @@ impl Symbols {
         let (core, with_sign) = bits::core(self.parts.get(&term.fingerprint())?);
         let kept = core.iter().map(|part| part.len).sum::<u32>();
         (kept < term.width()).then_some((kept, with_sign))
-    }
-
-    /// Returns true if a value is extended from at most half the bits that it has with zeros, false if with its sign; else `None`.
-    fn narrow(&self, v: Value, width: u32) -> Option<bool> {
-        let most = width / 2;
-        if v.term.is_none() {
-            let number = signed(v.bits, width);
-            return (number.unsigned_abs() < 1 << most.saturating_sub(1)).then_some(number >= 0);
-        }
-        let (kept, with_sign) = self.core_of(v)?;
-        (kept <= most).then_some(!with_sign)
     }
 }
 

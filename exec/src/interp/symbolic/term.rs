@@ -93,6 +93,11 @@ impl Degree {
         self.0 & Degree::UNINTERPRETED != 0
     }
 
+    /// Returns the bound for a number of which the symbols say less than its value.
+    pub(super) fn uninterpreted(self) -> Degree {
+        Degree(self.0 | Degree::UNINTERPRETED)
+    }
+
     pub(super) fn of_sum(self, other: Degree) -> Degree {
         let (a, b) = (self.0 & Degree::MOST, other.0 & Degree::MOST);
         let fraction = (self.0 | other.0) & Degree::FRACTION != 0;
