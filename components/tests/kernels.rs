@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{everything, interpret, lacks, run_on, same, scalar, try_lowered, valid_for};
+use common::{everything, interpret, lacks, lowered, of_devices, run_on, same, scalar, try_lowered, valid_for};
 use coop_components::Lacks;
 use coop_device::{Feature, Profile};
 use coop_exec::testing::kernels;
@@ -11,32 +11,21 @@ use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Vulkan, vulkan_test};
 use coop_ir::binary;
 
-/// The kernels that are refused, with a part of the reason.
-const REFUSED: [(&str, &str); 1] = [("bda", "does not access f16 by address")];
-
 #[test]
 fn kernels_without_component_types_in_the_interpreter() {
-    let (mut ran, mut refused) = (0, 0);
+    let mut ran = 0;
     for kernel in kernels() {
         let what = kernel.to_string();
         let case = kernel.case();
         let module = binary::read_words(&kernel.words()).expect("a module");
         let plain = scalar(&module, &case, 8).unwrap_or_else(|e| panic!("{what}: {e}"));
-        match try_lowered(&what, &plain, everything()) {
-            Ok(lowered) => {
-                let expected = interpret(&what, &plain, &case, 8);
-                let found = interpret(&format!("{what}, lowered"), &lowered.module, &case, 8);
-                same(&what, &found, &expected);
-                ran += 1;
-            }
-            Err(e) => {
-                let known = REFUSED.iter().find(|(name, _)| *name == kernel.module);
-                assert!(known.is_some_and(|(_, why)| e.to_string().contains(why)), "{what}: {e}");
-                refused += 1;
-            }
-        }
+        let lowered = lowered(&what, &plain, everything());
+        let expected = interpret(&what, &plain, &case, 8);
+        let found = interpret(&format!("{what}, lowered"), &lowered.module, &case, 8);
+        same(&what, &found, &expected);
+        ran += 1;
     }
-    assert_eq!((ran, refused), (33, 1), "pairs of kernels and cases that run, and that are refused");
+    assert_eq!(ran, 34, "pairs of kernels and cases");
 }
 
 /// Runs kernels lowered for a device that lacks features, on a device.
@@ -59,23 +48,10 @@ vulkan_test!(
     }
 );
 
-/// The lacks of the devices that there are profiles of, each once.
-fn of_devices() -> Vec<Lacks> {
-    let mut all = Vec::new();
-    for profile in Profile::builtin_names().filter_map(Profile::builtin) {
-        let lacks = Lacks::of(&profile);
-        if !lacks.is_empty() && !all.contains(&lacks) {
-            all.push(lacks);
-        }
-    }
-    all
-}
-
 /// Runs kernels on lavapipe made without the features that each device lacks: all of them, or another one for each device.
 fn as_on_devices(every: bool) {
     let all = of_devices();
-    assert!(all.len() >= 5, "{all:?}");
-    for (n, lacks) in all.iter().enumerate() {
+    for (n, (_, lacks)) in all.iter().enumerate() {
         let features: Vec<Feature> = lacks.features().collect();
         let vulkan = Vulkan::open(true).expect("a loader").without(&features);
         let device = vulkan.device(Some("llvmpipe")).expect("lavapipe");

@@ -4,10 +4,14 @@ mod common;
 
 use common::{everything, interpret, lacks, lowered, parse, run_on, same};
 use coop_components::Lacks;
+use coop_device::Feature;
 use coop_exec::testing::{case, repository};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, vulkan_test};
 use coop_ir::{Module, Op};
+
+/// The modules with cases.
+const NAMES: [&str; 4] = ["layouts", "racing", "coherent", "addresses"];
 
 fn module(name: &str) -> Module {
     let path = repository().join(format!("testdata/components/{name}.spvasm"));
@@ -28,7 +32,7 @@ fn combinations() -> Vec<Lacks> {
 
 #[test]
 fn bytes_are_the_same_in_the_interpreter() {
-    for name in ["layouts", "racing", "coherent"] {
+    for name in NAMES {
         let (module, case) = with_case(name);
         let wanted = interpret(name, &module, &case, 8);
         for lacks in combinations() {
@@ -40,7 +44,7 @@ fn bytes_are_the_same_in_the_interpreter() {
 }
 
 fn on_device(device: &VulkanExecutor<'_>) {
-    for name in ["layouts", "racing", "coherent"] {
+    for name in NAMES {
         let (module, case) = with_case(name);
         let wanted = interpret(name, &module, &case, 8);
         for lacks in combinations() {
@@ -78,7 +82,7 @@ fn parts_of_words_are_written_by_atomic_operations() {
 /// Memory through which invocations hand each other numbers is coherent without the Vulkan memory model, and nothing says more than its successor knows.
 #[test]
 fn memory_that_invocations_share_is_coherent() {
-    let lowered = lowered("coherent", &module("coherent"), lacks(&[coop_device::Feature::VulkanMemoryModel]));
+    let lowered = lowered("coherent", &module("coherent"), lacks(&[Feature::VulkanMemoryModel]));
     let text = coop_ir::text::print(&lowered.module, &coop_ir::text::PrintOptions::default()).text;
     let count = |part: &str| text.matches(part).count();
     assert!(text.contains("OpMemoryModel Logical GLSL450") && text.contains("OpDecorate %2 Coherent"), "{text}");
