@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{everything, interpret, lacks, lowered, of_devices, run_on, same, scalar, try_lowered, valid_for};
+use common::{
+    environment, everything, interpret, lacks, lowered, of_devices, run_on, same, scalar, try_lowered, valid_for,
+};
 use coop_components::Lacks;
 use coop_device::{Feature, Profile};
 use coop_exec::testing::kernels;
@@ -47,6 +49,41 @@ vulkan_test!(
         on_device(device, everything(), |_| true);
     }
 );
+
+/// Interprets kernels as each device takes them: all of them, or other ones for each device.
+fn interpreted_for_devices(every: bool) {
+    let kernels = kernels();
+    let originals: Vec<_> = kernels
+        .iter()
+        .map(|kernel| {
+            let (what, case) = (kernel.to_string(), kernel.case());
+            let module = binary::read_words(&kernel.words()).expect("a module");
+            let plain = scalar(&module, &case, 8).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let wanted = interpret(&what, &plain, &case, 8);
+            (what, case, plain, wanted)
+        })
+        .collect();
+    for (n, (device, lacks)) in of_devices().into_iter().enumerate() {
+        let mine = originals.iter().enumerate().filter(|(k, _)| every || k % 6 == n % 6);
+        for (_, (what, case, plain, wanted)) in mine {
+            let what = format!("{what} for {device}");
+            let lowered = lowered(&what, plain, lacks).module;
+            valid_for(environment(&lowered), &what, &lowered);
+            same(&what, &interpret(&what, &lowered, case, 8), wanted);
+        }
+    }
+}
+
+#[test]
+fn kernels_are_interpreted_with_what_other_devices_have() {
+    interpreted_for_devices(false);
+}
+
+#[test]
+#[ignore = "scripts/test.sh long runs it: every kernel with what each device has"]
+fn every_kernel_is_interpreted_with_what_other_devices_have() {
+    interpreted_for_devices(true);
+}
 
 /// Runs kernels on lavapipe made without the features that each device lacks: all of them, or another one for each device.
 fn as_on_devices(every: bool) {

@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{everything, interpret, lacks, lowered, parse, run_on, same};
+use common::{environment, everything, interpret, lacks, lowered, of_devices, parse, run_on, same, valid_for};
 use coop_components::Lacks;
 use coop_device::Feature;
 use coop_exec::testing::{case, repository};
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, vulkan_test};
+use coop_exec::{Case, Outcome, Vulkan, vulkan_test};
 use coop_ir::{Module, Op};
 
 /// The modules with cases.
@@ -59,6 +59,41 @@ vulkan_test!(
     Lavapipe,
     fn bytes_are_the_same_on_lavapipe(device) {
         on_device(device);
+    }
+);
+
+/// The modules for each device that there is a profile of, as it takes them.
+fn for_devices(mut check: impl FnMut(Lacks, &str, &Module, &Case)) {
+    for (device, lacks) in of_devices() {
+        for name in NAMES.into_iter().chain(["versions"]) {
+            let (module, case) = with_case(name);
+            let what = format!("{name} for {device}");
+            let lowered = lowered(&what, &module, lacks);
+            valid_for(environment(&lowered.module), &what, &lowered.module);
+            check(lacks, &what, &lowered.module, &case);
+        }
+    }
+}
+
+fn original(what: &str, case: &Case) -> Outcome {
+    let name = what.split(' ').next().expect("a name");
+    interpret(what, &module(name), case, 8)
+}
+
+#[test]
+fn bytes_are_the_same_with_what_devices_have_in_the_interpreter() {
+    for_devices(|_, what, lowered, case| same(what, &interpret(what, lowered, case, 8), &original(what, case)));
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn bytes_are_the_same_with_what_devices_have_on_lavapipe(_device) {
+        for_devices(|lacks, what, lowered, case| {
+            let features: Vec<Feature> = lacks.features().collect();
+            let vulkan = Vulkan::open(true).expect("a loader").without(&features);
+            let device = vulkan.device(Some("llvmpipe")).expect("lavapipe");
+            same(what, &run_on(&device, what, lowered, case), &original(what, case));
+        });
     }
 );
 
