@@ -310,9 +310,10 @@ fn component_types_become_software() {
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     assert_eq!(std::fs::read(&out).expect("there"), std::fs::read(&report_arg[..]).expect("there"));
     // What has no lowering is refused, with the instruction; what no lowering does without is wrong usage.
-    let addresses = kernel("bda.spv");
-    let args = [&[addresses.as_str()], &local[..], &scalar[..], &without[..]].concat();
-    let output = cooplower(&args);
+    let refused = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/components/refused.spvasm");
+    let refused = refused.to_string_lossy();
+    let output =
+        cooplower(&[&[&*refused, "--lanes", "local-index", "-o", &out_arg], &scalar[..], &without[..]].concat());
     assert_eq!(status(&output), 3, "{}", stderr(&output));
     assert!(stderr(&output).contains("refused-component-type") && stderr(&output).contains("help:"));
     let output = cooplower(&[&input, "--without", "shaderFloat17", "-o", &out_arg]);

@@ -62,9 +62,9 @@ impl Lacks {
         self == Lacks::default()
     }
 
-    /// Returns the version of SPIR-V that a module is to have: `None` if the device takes its own, or nothing later than 1.3.
+    /// Returns the version of SPIR-V that a module is to have: `None` if the device takes its own.
     pub(crate) fn older_than(self, m: &Module) -> Option<(u8, u8)> {
-        self.spirv.filter(|newest| *newest >= (1, 4) && m.header.version_pair() > *newest)
+        self.spirv.filter(|newest| m.header.version_pair() > *newest)
     }
 
     /// Returns the lacking features.

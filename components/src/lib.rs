@@ -53,7 +53,7 @@ pub struct Lowered {
 /// Why a module was not lowered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// The id of the reason: `refused-component-type`.
+    /// The id of the reason, of [`REFUSALS`]; `refused-limit` and `refused-malformed` are those of other lowerings too.
     pub rule: &'static str,
     /// The instruction, of the module that was given to [`lower`].
     pub at: Option<InstRef>,

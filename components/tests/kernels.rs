@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{everything, interpret, lacks, run_on, same, scalar, try_lowered, valid_for};
+use common::{
+    environment, everything, interpret, lacks, lowered, of_devices, run_on, same, scalar, try_lowered, valid_for,
+};
 use coop_components::Lacks;
 use coop_device::{Feature, Profile};
 use coop_exec::testing::kernels;
@@ -11,32 +13,21 @@ use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Vulkan, vulkan_test};
 use coop_ir::binary;
 
-/// The kernels that are refused, with a part of the reason.
-const REFUSED: [(&str, &str); 1] = [("bda", "does not access f16 by address")];
-
 #[test]
 fn kernels_without_component_types_in_the_interpreter() {
-    let (mut ran, mut refused) = (0, 0);
+    let mut ran = 0;
     for kernel in kernels() {
         let what = kernel.to_string();
         let case = kernel.case();
         let module = binary::read_words(&kernel.words()).expect("a module");
         let plain = scalar(&module, &case, 8).unwrap_or_else(|e| panic!("{what}: {e}"));
-        match try_lowered(&what, &plain, everything()) {
-            Ok(lowered) => {
-                let expected = interpret(&what, &plain, &case, 8);
-                let found = interpret(&format!("{what}, lowered"), &lowered.module, &case, 8);
-                same(&what, &found, &expected);
-                ran += 1;
-            }
-            Err(e) => {
-                let known = REFUSED.iter().find(|(name, _)| *name == kernel.module);
-                assert!(known.is_some_and(|(_, why)| e.to_string().contains(why)), "{what}: {e}");
-                refused += 1;
-            }
-        }
+        let lowered = lowered(&what, &plain, everything());
+        let expected = interpret(&what, &plain, &case, 8);
+        let found = interpret(&format!("{what}, lowered"), &lowered.module, &case, 8);
+        same(&what, &found, &expected);
+        ran += 1;
     }
-    assert_eq!((ran, refused), (33, 1), "pairs of kernels and cases that run, and that are refused");
+    assert_eq!(ran, 34, "pairs of kernels and cases");
 }
 
 /// Runs kernels lowered for a device that lacks features, on a device.
@@ -59,23 +50,45 @@ vulkan_test!(
     }
 );
 
-/// The lacks of the devices that there are profiles of, each once.
-fn of_devices() -> Vec<Lacks> {
-    let mut all = Vec::new();
-    for profile in Profile::builtin_names().filter_map(Profile::builtin) {
-        let lacks = Lacks::of(&profile);
-        if !lacks.is_empty() && !all.contains(&lacks) {
-            all.push(lacks);
+/// Interprets kernels as each device takes them: all of them, or other ones for each device.
+fn interpreted_for_devices(every: bool) {
+    let kernels = kernels();
+    let originals: Vec<_> = kernels
+        .iter()
+        .map(|kernel| {
+            let (what, case) = (kernel.to_string(), kernel.case());
+            let module = binary::read_words(&kernel.words()).expect("a module");
+            let plain = scalar(&module, &case, 8).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let wanted = interpret(&what, &plain, &case, 8);
+            (what, case, plain, wanted)
+        })
+        .collect();
+    for (n, (device, lacks)) in of_devices().into_iter().enumerate() {
+        let mine = originals.iter().enumerate().filter(|(k, _)| every || k % 6 == n % 6);
+        for (_, (what, case, plain, wanted)) in mine {
+            let what = format!("{what} for {device}");
+            let lowered = lowered(&what, plain, lacks).module;
+            valid_for(environment(&lowered), &what, &lowered);
+            same(&what, &interpret(&what, &lowered, case, 8), wanted);
         }
     }
-    all
+}
+
+#[test]
+fn kernels_are_interpreted_with_what_other_devices_have() {
+    interpreted_for_devices(false);
+}
+
+#[test]
+#[ignore = "scripts/test.sh long runs it: every kernel with what each device has"]
+fn every_kernel_is_interpreted_with_what_other_devices_have() {
+    interpreted_for_devices(true);
 }
 
 /// Runs kernels on lavapipe made without the features that each device lacks: all of them, or another one for each device.
 fn as_on_devices(every: bool) {
     let all = of_devices();
-    assert!(all.len() >= 5, "{all:?}");
-    for (n, lacks) in all.iter().enumerate() {
+    for (n, (_, lacks)) in all.iter().enumerate() {
         let features: Vec<Feature> = lacks.features().collect();
         let vulkan = Vulkan::open(true).expect("a loader").without(&features);
         let device = vulkan.device(Some("llvmpipe")).expect("lavapipe");

@@ -81,8 +81,12 @@ fn uses_without_a_lowering_are_refused() {
             "OpTypePointer",
             "f16 in Output memory",
         ),
-        ("%far = OpTypePointer PhysicalStorageBuffer %half", "", "OpTypePointer", "does not access f16 by address"),
-        ("%untyped = OpTypeUntypedPointerKHR StorageBuffer", "", "OpTypeUntypedPointerKHR", "without a type"),
+        (
+            "%untyped = OpTypeUntypedPointerKHR StorageBuffer\n%any = OpUntypedVariableKHR %untyped StorageBuffer %block",
+            "",
+            "OpUntypedVariableKHR",
+            "without a type",
+        ),
         ("%t = OpTypeVectorIdEXT %half %1", "", "OpTypeVectorIdEXT", "long vector"),
         ("%t = OpTypeCooperativeMatrixKHR %half %1 %1 %1 %0", "", "OpTypeCooperativeMatrixKHR", "cooperative matrices"),
     ];
@@ -93,6 +97,32 @@ fn uses_without_a_lowering_are_refused() {
         assert_eq!(module.inst(at).op.to_string(), op, "{refused}");
         assert!(refused.reason.contains(why) && !refused.remedy.is_empty(), "{op}: {refused}");
         assert_eq!(refused.rule, "refused-component-type");
+    }
+}
+
+/// Types of pointers that nothing has are no reason for a refusal.
+#[test]
+fn declarations_that_nothing_uses_are_not_refused() {
+    let globals = "%far = OpTypePointer PhysicalStorageBuffer %block\n%untyped = OpTypeUntypedPointerKHR StorageBuffer";
+    let m = module(globals, "%v = OpLoad %half %pointer\nOpStore %other %v");
+    let lowered = lower(&m, &Options::new(everything())).unwrap_or_else(|e| panic!("{e}"));
+    assert!(!lowered.module.capabilities().any(|c| c == coop_ir::spv::Capability::Float16));
+}
+
+/// Atomic operations on narrow numbers at addresses, and addresses computed in elements.
+#[test]
+fn accesses_by_address_without_a_lowering() {
+    let globals = "%far = OpTypePointer PhysicalStorageBuffer %half\n%2 = OpConstant %uint 2";
+    let given = "%null = OpConstantNull %far";
+    let rows = [
+        ("%v = OpAtomicFAddEXT %half %null %1 %0 %one", "OpAtomicFAddEXT"),
+        ("%v = OpPtrAccessChain %far %null %2", "OpPtrAccessChain"),
+    ];
+    for (code, op) in rows {
+        let module = module(&format!("{globals}\n{given}"), code);
+        let refused = refusal(op, &module);
+        let at = refused.at.unwrap_or_else(|| panic!("{op}: {refused}"));
+        assert_eq!(module.inst(at).op.to_string(), op, "{refused}");
     }
 }
 

@@ -2,12 +2,16 @@
 
 mod common;
 
-use common::{everything, interpret, lacks, lowered, parse, run_on, same};
+use common::{environment, everything, interpret, lacks, lowered, of_devices, parse, run_on, same, valid_for};
 use coop_components::Lacks;
+use coop_device::Feature;
 use coop_exec::testing::{case, repository};
 use coop_exec::vulkan::VulkanExecutor;
-use coop_exec::{Case, vulkan_test};
+use coop_exec::{Case, Outcome, Vulkan, vulkan_test};
 use coop_ir::{Module, Op};
+
+/// The modules with cases.
+const NAMES: [&str; 4] = ["layouts", "racing", "coherent", "addresses"];
 
 fn module(name: &str) -> Module {
     let path = repository().join(format!("testdata/components/{name}.spvasm"));
@@ -28,7 +32,7 @@ fn combinations() -> Vec<Lacks> {
 
 #[test]
 fn bytes_are_the_same_in_the_interpreter() {
-    for name in ["layouts", "racing", "coherent"] {
+    for name in NAMES {
         let (module, case) = with_case(name);
         let wanted = interpret(name, &module, &case, 8);
         for lacks in combinations() {
@@ -40,7 +44,7 @@ fn bytes_are_the_same_in_the_interpreter() {
 }
 
 fn on_device(device: &VulkanExecutor<'_>) {
-    for name in ["layouts", "racing", "coherent"] {
+    for name in NAMES {
         let (module, case) = with_case(name);
         let wanted = interpret(name, &module, &case, 8);
         for lacks in combinations() {
@@ -55,6 +59,41 @@ vulkan_test!(
     Lavapipe,
     fn bytes_are_the_same_on_lavapipe(device) {
         on_device(device);
+    }
+);
+
+/// The modules for each device that there is a profile of, as it takes them.
+fn for_devices(mut check: impl FnMut(Lacks, &str, &Module, &Case)) {
+    for (device, lacks) in of_devices() {
+        for name in NAMES.into_iter().chain(["versions"]) {
+            let (module, case) = with_case(name);
+            let what = format!("{name} for {device}");
+            let lowered = lowered(&what, &module, lacks);
+            valid_for(environment(&lowered.module), &what, &lowered.module);
+            check(lacks, &what, &lowered.module, &case);
+        }
+    }
+}
+
+fn original(what: &str, case: &Case) -> Outcome {
+    let name = what.split(' ').next().expect("a name");
+    interpret(what, &module(name), case, 8)
+}
+
+#[test]
+fn bytes_are_the_same_with_what_devices_have_in_the_interpreter() {
+    for_devices(|_, what, lowered, case| same(what, &interpret(what, lowered, case, 8), &original(what, case)));
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn bytes_are_the_same_with_what_devices_have_on_lavapipe(_device) {
+        for_devices(|lacks, what, lowered, case| {
+            let features: Vec<Feature> = lacks.features().collect();
+            let vulkan = Vulkan::open(true).expect("a loader").without(&features);
+            let device = vulkan.device(Some("llvmpipe")).expect("lavapipe");
+            same(what, &run_on(&device, what, lowered, case), &original(what, case));
+        });
     }
 );
 
@@ -78,7 +117,7 @@ fn parts_of_words_are_written_by_atomic_operations() {
 /// Memory through which invocations hand each other numbers is coherent without the Vulkan memory model, and nothing says more than its successor knows.
 #[test]
 fn memory_that_invocations_share_is_coherent() {
-    let lowered = lowered("coherent", &module("coherent"), lacks(&[coop_device::Feature::VulkanMemoryModel]));
+    let lowered = lowered("coherent", &module("coherent"), lacks(&[Feature::VulkanMemoryModel]));
     let text = coop_ir::text::print(&lowered.module, &coop_ir::text::PrintOptions::default()).text;
     let count = |part: &str| text.matches(part).count();
     assert!(text.contains("OpMemoryModel Logical GLSL450") && text.contains("OpDecorate %2 Coherent"), "{text}");

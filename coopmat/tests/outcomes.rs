@@ -253,16 +253,19 @@ fn what_no_lowering_mends_is_refused() {
     assert!(refused.to_string().contains("bufferDeviceAddress"), "{refused}");
 }
 
-/// Types that the device lacks become software, but not behind addresses; that is said.
+/// Types that the device lacks become software, behind addresses too. Uses without a lowering are said.
 #[test]
 fn component_types_become_software() {
     let lacking = [Feature::ShaderFloat16, Feature::StorageBuffer16BitAccess];
     let device = without("mesa-lavapipe-debian12", &lacking);
-    let found = lowered(kernel("gemm_simple").for_pipeline(&device, &PipelineOptions::default()));
-    assert!(found.approximations.iter().any(|a| a == "f16 is computed with f32"), "{:?}", found.approximations);
-    assert!(found.warnings.iter().any(|w| w.contains("multiple of 4 bytes")), "{:?}", found.warnings);
-    assert!(lacking.iter().all(|f| !found.requirements.features.has(*f)));
-    let refused = refused(kernel("bda").for_pipeline(&device, &PipelineOptions::default()));
+    for name in ["gemm_simple", "bda"] {
+        let found = lowered(kernel(name).for_pipeline(&device, &PipelineOptions::default()));
+        assert!(found.approximations.iter().any(|a| a == "f16 is computed with f32"), "{:?}", found.approximations);
+        assert!(found.warnings.iter().any(|w| w.contains("multiple of 4 bytes")), "{:?}", found.warnings);
+        assert!(lacking.iter().all(|f| !found.requirements.features.has(*f)));
+    }
+    let constant = assembled("components/refused.spvasm");
+    let refused = refused(constant.for_pipeline(&device, &PipelineOptions::default()));
     assert_eq!(refused.rule, "refused-device");
     assert!(refused.not_taken.iter().any(|n| n.contains("refused-component-type")), "{:?}", refused.not_taken);
 }

@@ -89,6 +89,13 @@ pub fn is_matrix_extension(name: &str) -> bool {
     EXTENSIONS.iter().any(|e| e.matrices && e.name == name)
 }
 
+/// Returns the first version of SPIR-V that an extension may be declared with.
+pub fn extension_since(name: &str) -> (u8, u8) {
+    const SINCE_1_4: [&str; 3] =
+        ["SPV_KHR_workgroup_memory_explicit_layout", "SPV_EXT_mesh_shader", "SPV_NV_shader_invocation_reorder"];
+    if SINCE_1_4.contains(&name) { (1, 4) } else { (1, 0) }
+}
+
 /// Returns true if a capability is one for matrices: of an extension for them, or for matrices of some component type.
 pub fn is_matrix_capability(capability: C) -> bool {
     let of_components = [C::BFloat16CooperativeMatrixKHR, C::Float8CooperativeMatrixEXT, C::Int4CooperativeMatrixINTEL];

@@ -12,7 +12,7 @@ mod tables;
 use crate::spv::Capability;
 pub use properties::GroupOp;
 use properties::Properties;
-use tables::{ALIASES, GLSL_STD_450, OP_INDEX, OPENCL_STD, SHADER_DEBUG_INFO, TRAITS};
+use tables::{ALIASES, GLSL_STD_450, OP_INDEX, OPENCL_STD, SHADER_DEBUG_INFO, SINCE, TRAITS};
 pub use tables::{Kind, OPS};
 
 /// An opcode. Any 16-bit number is one; the named constants are those that the grammar knows.
@@ -222,6 +222,11 @@ impl Op {
             OPS.iter().map(|i| (i.name, i.op)).chain(renamed).collect()
         });
         BY_NAME.get(name).copied()
+    }
+
+    /// Returns the first version of SPIR-V that has the instruction: 1.0 for one that an extension adds.
+    pub fn since(self) -> (u8, u8) {
+        since(None, u32::from(self.0))
     }
 
     #[inline]
@@ -437,6 +442,11 @@ impl Kind {
         rows.binary_search_by_key(&value, |e| e.value).ok().map(|i| &rows[i])
     }
 
+    /// Returns the first version of SPIR-V that has an enumerant: 1.0 for one that an extension adds.
+    pub fn since(self, value: u32) -> (u8, u8) {
+        since(Some(self), value)
+    }
+
     /// Returns the enumerant with this name; second names of renamed ones are included.
     pub fn enumerant_named(self, name: &str) -> Option<u32> {
         use std::sync::LazyLock;
@@ -449,6 +459,11 @@ impl Kind {
         });
         BY_NAME.get(&(self, name)).copied()
     }
+}
+
+fn since(kind: Option<Kind>, number: u32) -> (u8, u8) {
+    let row = SINCE.binary_search_by_key(&(kind, number), |row| (row.0, row.1));
+    (1, row.map_or(0, |at| SINCE[at].2))
 }
 
 /// Returns the capabilities that a capability implies, directly or through others, without itself.
@@ -504,6 +519,17 @@ mod tests {
             6448..=6449,
         ];
         assert_eq!(found, ranges.into_iter().flatten().collect::<Vec<u16>>());
+    }
+
+    #[test]
+    fn versions_that_items_became_part_of() {
+        assert!(SINCE.is_sorted_by_key(|row| (row.0, row.1)));
+        let since = [Op::Load, Op::GroupNonUniformShuffle, Op::CopyLogical, Op::SDot, Op::CooperativeMatrixLoadKHR];
+        assert_eq!(since.map(Op::since), [(1, 0), (1, 3), (1, 4), (1, 6), (1, 0)]);
+        let of = |kind: Kind, name: &str| kind.since(kind.enumerant_named(name).expect("a name"));
+        assert_eq!(of(Kind::LoopControl, "PeelCount"), (1, 4));
+        assert_eq!(of(Kind::LoopControl, "Unroll"), (1, 0));
+        assert_eq!(of(Kind::StorageClass, "PhysicalStorageBuffer"), (1, 5));
     }
 
     #[test]

@@ -373,6 +373,16 @@ impl Inst {
         self.id(0).zip(self.enumerant(1)).filter(|_| self.op == Op::Decorate)
     }
 
+    /// Returns the target and the decoration of an instruction that decorates an id or a member, whatever its operands are.
+    pub fn any_decoration(&self) -> Option<(Id, Decoration)> {
+        let at = match self.op {
+            Op::Decorate | Op::DecorateId | Op::DecorateString => 1,
+            Op::MemberDecorate | Op::MemberDecorateIdEXT | Op::MemberDecorateString => 2,
+            _ => return None,
+        };
+        self.id(0).zip(self.enumerant(at))
+    }
+
     /// Returns the id that a name or a decoration is about.
     pub fn note_target(&self) -> Option<Id> {
         self.id(0).filter(|_| is_note(self.op))
@@ -408,6 +418,12 @@ impl Inst {
             return None;
         }
         Some([self.id(0)?, self.id(1)?, self.id(2)?])
+    }
+
+    /// Returns the invocation whose value a broadcast in a subgroup gives, or in a quad.
+    pub fn broadcast_from(&self) -> Option<Id> {
+        let broadcasts = matches!(self.op, Op::GroupNonUniformBroadcast | Op::GroupNonUniformQuadBroadcast);
+        self.id(2).filter(|_| broadcasts)
     }
 
     /// Returns the merge block of a merge instruction.
@@ -555,6 +571,7 @@ mod tests {
         let main = of(Op::Function).result;
         assert_eq!(of(Op::ExecutionMode).execution_mode(), main.map(|id| (id, ExecutionMode::LocalSize)));
         assert_eq!(of(Op::MemberDecorate).member_decoration(), s.map(|id| (id, 3, Decoration::Offset)));
+        assert_eq!(of(Op::MemberDecorate).any_decoration(), s.map(|id| (id, Decoration::Offset)));
         assert_eq!(of(Op::TypeTensorLayoutNV).tensor_layout_type(), s.zip(float));
         assert_eq!(of(Op::TypeTensorViewNV).tensor_view_type(), float.zip(s));
         let extract = of(Op::VectorExtractDynamic);

@@ -462,7 +462,7 @@ vulkan_test!(
         let without = Some(Without::Given(Lacks::of(device.profile())));
         let d = Differential { lowered_only: true, placements: 1, without, ..differential(Some(device)) };
         for dialect in Dialect::ALL {
-            // Some have device addresses of narrow numbers, which nothing does without yet.
+            // Some have types or operations that nothing does without.
             let enough = |row: &Row| count(row, "scalar vulkan") >= LOWERED / 2;
             let row = run_until(&d, GeneratorProfile::any(dialect), 0..8 * LOWERED, enough);
             assert!(enough(&row), "{dialect:?}: {row:?}");

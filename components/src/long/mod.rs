@@ -8,7 +8,7 @@
 //! `OpSwitch`, fields and counts of bits, products of double width, and reductions of subgroups but those bit by bit.
 
 mod float;
-mod pair;
+pub(crate) mod pair;
 
 use crate::Refusal;
 use crate::emit;

@@ -5,32 +5,32 @@ use coop_ir::{Id, Inst, Op};
 
 /// A number of 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Pair {
-    pub(super) low: Id,
-    pub(super) high: Id,
+pub(crate) struct Pair {
+    pub(crate) low: Id,
+    pub(crate) high: Id,
 }
 
 /// The order of two numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Order {
+pub(crate) enum Order {
     Signed,
     Unsigned,
 }
 
 /// An operation that shifts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Shift {
+pub(crate) enum Shift {
     Left,
     Logical,
     Arithmetic,
 }
 
 /// Emits operations on pairs.
-pub(super) struct Code {
-    pub(super) uint: Id,
-    pub(super) bool: Id,
+pub(crate) struct Code {
+    pub(crate) uint: Id,
+    pub(crate) bool: Id,
     /// The type of pairs in memory and as values: a vector of two words, the low one first.
-    pub(super) vector: Id,
+    pub(crate) vector: Id,
     /// The type of a product of two words.
     product: Option<Id>,
     /// The function that divides.
@@ -38,15 +38,15 @@ pub(super) struct Code {
 }
 
 impl Code {
-    pub(super) fn new(uint: Id, bool: Id, vector: Id) -> Code {
+    pub(crate) fn new(uint: Id, bool: Id, vector: Id) -> Code {
         Code { uint, bool, vector, product: None, divide: None }
     }
 
-    pub(super) fn op(&self, b: &mut FunctionBuilder<'_>, op: Op, x: Id, y: Id) -> Id {
+    pub(crate) fn op(&self, b: &mut FunctionBuilder<'_>, op: Op, x: Id, y: Id) -> Id {
         b.ids(op, self.uint, &[x, y])
     }
 
-    pub(super) fn with(&self, b: &mut FunctionBuilder<'_>, op: Op, x: Id, constant: u32) -> Id {
+    pub(crate) fn with(&self, b: &mut FunctionBuilder<'_>, op: Op, x: Id, constant: u32) -> Id {
         let constant = b.u32(constant);
         self.op(b, op, x, constant)
     }
@@ -60,11 +60,11 @@ impl Code {
         b.ids(Op::Select, self.uint, &[condition, one, zero])
     }
 
-    pub(super) fn constant(&self, b: &mut FunctionBuilder<'_>, value: u64) -> Pair {
+    pub(crate) fn constant(&self, b: &mut FunctionBuilder<'_>, value: u64) -> Pair {
         Pair { low: b.u32(value as u32), high: b.u32((value >> 32) as u32) }
     }
 
-    pub(super) fn select(&self, b: &mut FunctionBuilder<'_>, condition: Id, x: Pair, y: Pair) -> Pair {
+    pub(crate) fn select(&self, b: &mut FunctionBuilder<'_>, condition: Id, x: Pair, y: Pair) -> Pair {
         let one = |b: &mut FunctionBuilder<'_>, x: Id, y: Id| {
             if x == y { x } else { b.ids(Op::Select, self.uint, &[condition, x, y]) }
         };
@@ -72,16 +72,16 @@ impl Code {
     }
 
     /// Returns the words of a vector of two.
-    pub(super) fn parts(&self, b: &mut FunctionBuilder<'_>, vector: Id) -> Pair {
+    pub(crate) fn parts(&self, b: &mut FunctionBuilder<'_>, vector: Id) -> Pair {
         let [low, high] = [0, 1].map(|n: u32| b.op(Op::CompositeExtract, self.uint, [vector.into(), n.into()]));
         Pair { low, high }
     }
 
-    pub(super) fn vector(&self, b: &mut FunctionBuilder<'_>, x: Pair) -> Id {
+    pub(crate) fn vector(&self, b: &mut FunctionBuilder<'_>, x: Pair) -> Id {
         b.ids(Op::CompositeConstruct, self.vector, &[x.low, x.high])
     }
 
-    pub(super) fn add(&self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> Pair {
+    pub(crate) fn add(&self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> Pair {
         let low = self.op(b, Op::IAdd, x.low, y.low);
         let carries = self.test(b, Op::ULessThan, low, x.low);
         let carry = self.one_if(b, carries);
@@ -89,7 +89,7 @@ impl Code {
         Pair { low, high: self.op(b, Op::IAdd, high, carry) }
     }
 
-    pub(super) fn sub(&self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> Pair {
+    pub(crate) fn sub(&self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> Pair {
         let low = self.op(b, Op::ISub, x.low, y.low);
         let borrows = self.test(b, Op::ULessThan, x.low, y.low);
         let borrow = self.one_if(b, borrows);
@@ -97,12 +97,12 @@ impl Code {
         Pair { low, high: self.op(b, Op::ISub, high, borrow) }
     }
 
-    pub(super) fn negate(&self, b: &mut FunctionBuilder<'_>, x: Pair) -> Pair {
+    pub(crate) fn negate(&self, b: &mut FunctionBuilder<'_>, x: Pair) -> Pair {
         let zero = self.constant(b, 0);
         self.sub(b, zero, x)
     }
 
-    pub(super) fn mul(&mut self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> Pair {
+    pub(crate) fn mul(&mut self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> Pair {
         let uint = self.uint;
         let product = *self.product.get_or_insert_with(|| {
             let id = b.module.fresh_id();
@@ -116,12 +116,12 @@ impl Code {
         Pair { low, high: self.op(b, Op::IAdd, high, cross) }
     }
 
-    pub(super) fn equal(&self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> Id {
+    pub(crate) fn equal(&self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> Id {
         let (low, high) = (self.test(b, Op::IEqual, x.low, y.low), self.test(b, Op::IEqual, x.high, y.high));
         self.test(b, Op::LogicalAnd, low, high)
     }
 
-    pub(super) fn less(&self, b: &mut FunctionBuilder<'_>, order: Order, x: Pair, y: Pair) -> Id {
+    pub(crate) fn less(&self, b: &mut FunctionBuilder<'_>, order: Order, x: Pair, y: Pair) -> Id {
         let op = if order == Order::Signed { Op::SLessThan } else { Op::ULessThan };
         let above = self.test(b, op, x.high, y.high);
         let same = self.test(b, Op::IEqual, x.high, y.high);
@@ -130,19 +130,19 @@ impl Code {
         self.test(b, Op::LogicalOr, above, below)
     }
 
-    pub(super) fn is_negative(&self, b: &mut FunctionBuilder<'_>, x: Pair) -> Id {
+    pub(crate) fn is_negative(&self, b: &mut FunctionBuilder<'_>, x: Pair) -> Id {
         let zero = b.u32(0);
         self.test(b, Op::SLessThan, x.high, zero)
     }
 
     /// Returns the absolute value, which is 2^63 for the number that has no opposite.
-    pub(super) fn magnitude(&self, b: &mut FunctionBuilder<'_>, x: Pair) -> Pair {
+    pub(crate) fn magnitude(&self, b: &mut FunctionBuilder<'_>, x: Pair) -> Pair {
         let (negative, opposite) = (self.is_negative(b, x), self.negate(b, x));
         self.select(b, negative, opposite, x)
     }
 
     /// Shifts by a number of 32 bits, which is less than 64.
-    pub(super) fn shift(&self, b: &mut FunctionBuilder<'_>, shift: Shift, x: Pair, by: Id) -> Pair {
+    pub(crate) fn shift(&self, b: &mut FunctionBuilder<'_>, shift: Shift, x: Pair, by: Id) -> Pair {
         // A word is not shifted by 32: bits that go from one to the other are shifted by one, and by the rest.
         let by_small = self.with(b, Op::BitwiseAnd, by, 31);
         let rest = self.with(b, Op::BitwiseXor, by_small, 31);
@@ -170,7 +170,7 @@ impl Code {
     }
 
     /// Shifts by a constant.
-    pub(super) fn shift_by(&self, b: &mut FunctionBuilder<'_>, shift: Shift, x: Pair, by: u32) -> Pair {
+    pub(crate) fn shift_by(&self, b: &mut FunctionBuilder<'_>, shift: Shift, x: Pair, by: u32) -> Pair {
         let zero = b.u32(0);
         let back = match shift {
             Shift::Left => Op::ShiftLeftLogical,
@@ -199,7 +199,7 @@ impl Code {
     }
 
     /// Divides unsigned numbers. Returns the quotient and the rest.
-    pub(super) fn divide(&mut self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> [Pair; 2] {
+    pub(crate) fn divide(&mut self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> [Pair; 2] {
         let four = b.globals.vector(b.module, self.uint, 4);
         let callee = match self.divide {
             Some(id) => id,
@@ -251,7 +251,7 @@ impl Code {
     }
 
     /// Divides signed numbers, toward zero. Returns the quotient and the rest, which has the sign of the dividend.
-    pub(super) fn divide_signed(&mut self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> [Pair; 2] {
+    pub(crate) fn divide_signed(&mut self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> [Pair; 2] {
         let (negative_x, negative_y) = (self.is_negative(b, x), self.is_negative(b, y));
         let (large, small) = (self.magnitude(b, x), self.magnitude(b, y));
         let [quotient, rest] = self.divide(b, large, small);
@@ -261,7 +261,7 @@ impl Code {
     }
 
     /// Returns the rest with the sign of the divisor.
-    pub(super) fn modulo(&mut self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> Pair {
+    pub(crate) fn modulo(&mut self, b: &mut FunctionBuilder<'_>, x: Pair, y: Pair) -> Pair {
         let [_, rest] = self.divide_signed(b, x, y);
         let (sum, zero) = (self.add(b, rest, y), self.constant(b, 0));
         let signs = self.op(b, Op::BitwiseXor, rest.high, y.high);

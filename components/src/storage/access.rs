@@ -66,7 +66,7 @@ impl Words {
         g.pointer(m, buffer.class, ty)
     }
 
-    fn block_type(&mut self, m: &mut Module, g: &mut Globals, buffer: &Buffer) -> Id {
+    pub(super) fn block_type(&mut self, m: &mut Module, g: &mut Globals, buffer: &Buffer) -> Id {
         let shape = (buffer.class, buffer.words, buffer.len, buffer.buffer_block);
         if let Some(ty) = self.types.get(&shape) {
             return *ty;
@@ -90,16 +90,18 @@ impl Words {
 
     pub(super) fn access<'a>(
         &self,
-        buffers: &'a FxHashMap<Id, Buffer>,
+        buffer: &'a Buffer,
         place: &'a Place,
         memory: Vec<Operand>,
     ) -> Result<Access<'a>, String> {
-        let buffer = buffers.get(&place.variable).ok_or("a variable is not known")?;
         if !place.is_in_block() {
             return Err("an array of blocks is accessed as a whole".to_owned());
         }
         let unit = place.terms.iter().map(|t| 1 << t.1.trailing_zeros().min(2)).min().unwrap_or(4);
-        let (memory, volatile) = without_alignment(memory)?;
+        let (mut memory, volatile) = without_alignment(memory)?;
+        if buffer.class == StorageClass::PhysicalStorageBuffer {
+            align_to_words(&mut memory);
+        }
         let (sums, read) = (FxHashMap::default(), FxHashMap::default());
         Ok(Access { buffer, place, memory, volatile, unit, sums, read })
     }
@@ -109,11 +111,11 @@ impl Words {
         &self,
         b: &mut FunctionBuilder<'_>,
         layout: &Layout,
-        buffers: &FxHashMap<Id, Buffer>,
+        buffer: &Buffer,
         place: &Place,
         memory: Vec<Operand>,
     ) -> Result<Id, String> {
-        let mut access = self.access(buffers, place, memory)?;
+        let mut access = self.access(buffer, place, memory)?;
         self.load_part(b, layout, &mut access, place.at, &mut 0)
     }
 
@@ -218,12 +220,12 @@ impl Words {
         &self,
         b: &mut FunctionBuilder<'_>,
         layout: &Layout,
-        buffers: &FxHashMap<Id, Buffer>,
+        buffer: &Buffer,
         place: &Place,
         value: Id,
         memory: Vec<Operand>,
     ) -> Result<(), String> {
-        let mut access = self.access(buffers, place, memory)?;
+        let mut access = self.access(buffer, place, memory)?;
         let mut parts = Vec::new();
         self.take_apart(b, layout, &mut access, (place.at, value), (&mut 0, &mut parts))?;
         // Parts of one word are written together, if it is known which those are.
@@ -337,7 +339,7 @@ impl Words {
     pub(super) fn atomic(
         &self,
         b: &mut FunctionBuilder<'_>,
-        buffers: &FxHashMap<Id, Buffer>,
+        buffer: &Buffer,
         place: &Place,
         i: &Inst,
     ) -> Result<Option<Id>, String> {
@@ -346,7 +348,7 @@ impl Words {
             let s = s.map_or_else(|| "another type".to_owned(), |s| s.to_string());
             return Err(format!("{} on {s} in memory that is accessed by words has no lowering", i.op));
         }
-        let mut access = self.access(buffers, place, Vec::new())?;
+        let mut access = self.access(buffer, place, Vec::new())?;
         let word = access.word(b, 0);
         let pointer = self.pointer(b, &access, word);
         // The operands behind the pointer are scopes, semantics and values: values become words.
@@ -369,11 +371,11 @@ impl Words {
         &self,
         b: &mut FunctionBuilder<'_>,
         layout: &Layout,
-        buffers: &FxHashMap<Id, Buffer>,
+        buffer: &Buffer,
         place: &Place,
         member: u32,
     ) -> Result<Id, String> {
-        let access = self.access(buffers, place, Vec::new())?;
+        let access = self.access(buffer, place, Vec::new())?;
         let Some(Type::Struct { members }) = Type::of(b.module, place.at.ty) else {
             return Err("the length of an array that is not a member of a block".to_owned());
         };
@@ -525,6 +527,12 @@ fn new_type(m: &mut Module, op: Op, operands: Vec<Operand>) -> Id {
     let r = m.add(Inst::new(op, None, Some(id), operands));
     m.globals.push(r);
     id
+}
+
+/// Says in memory operands that words are accessed: at an address, the alignment is not known otherwise.
+fn align_to_words(memory: &mut Vec<Operand>) {
+    let mask = memory.first().map_or(0, |mask| mask.word());
+    memory.splice(..memory.len().min(1), [mask | MemoryAccess::Aligned.0, 4].map(Operand::Word));
 }
 
 /// Returns memory operands without the alignment, which is that of a wider type, and whether the access is volatile.

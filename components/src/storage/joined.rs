@@ -139,7 +139,8 @@ impl Storage {
         };
         let values: Vec<Id> = insts.iter().filter_map(Inst::stored).collect();
         let bits: Vec<Id> = values.iter().map(|value| to_bits(b, *value, place.at.ty, s)).collect();
-        self.words.store_run(b, &self.buffers, place, s, &bits, memory(&insts[0], 2))
+        let buffer = self.buffers.get(&place.variable).ok_or("a variable is not known")?;
+        self.words.store_run(b, buffer, place, s, &bits, memory(&insts[0], 2))
     }
 }
 
@@ -147,7 +148,7 @@ impl Words {
     fn store_run(
         &mut self,
         b: &mut FunctionBuilder<'_>,
-        buffers: &FxHashMap<Id, Buffer>,
+        buffer: &Buffer,
         place: &Place,
         s: Scalar,
         bits: &[Id],
@@ -157,12 +158,12 @@ impl Words {
         let store = match self.runs.get(&key) {
             Some(store) => *store,
             None => {
-                let store = self.run_function(b, buffers, place, s, bits.len(), memory.clone())?;
+                let store = self.run_function(b, buffer, place, s, bits.len(), memory.clone())?;
                 self.runs.insert(key, store);
                 store
             }
         };
-        let at = self.access(buffers, place, memory)?.number(b, s)?;
+        let at = self.access(buffer, place, memory)?.number(b, s)?;
         let operands = [store, at].into_iter().chain(bits.iter().copied());
         let void = b.globals.void(b.module);
         b.op(Op::FunctionCall, void, operands.map(Operand::Id));
@@ -173,7 +174,7 @@ impl Words {
     fn run_function(
         &self,
         b: &mut FunctionBuilder<'_>,
-        buffers: &FxHashMap<Id, Buffer>,
+        buffer: &Buffer,
         place: &Place,
         s: Scalar,
         count: usize,
@@ -184,7 +185,7 @@ impl Words {
         let at = b.param(0);
         let mut whole = Place::new(b.module, place.variable, false, place.at.ty);
         whole.terms = vec![(at, bytes)];
-        let mut access = self.access(buffers, &whole, memory)?;
+        let mut access = self.access(buffer, &whole, memory)?;
         let (word, part) = (b.div(Index::Value(at), 4 / bytes), b.rem(Index::Value(at), 4 / bytes));
         let begins = b.compare(Op::IEqual, part, Index::Const(0));
         let numbers: Vec<Id> = (1..=count).map(|n| b.param(n)).collect();

@@ -11,10 +11,13 @@
 //!
 //! Arithmetic is left to later passes: the numbers taken out of words have the types that they had.
 //!
-//! Refuses: pointers to such memory that are chosen, passed or stored; device addresses; untyped pointers; atomic
-//! operations on narrow numbers and floats; row-major matrices; arrays of unknown length moved as a whole.
+//! Pointers to such memory at device addresses become pointers to words ([`address`]).
+//!
+//! Refuses: pointers to such variables that are chosen, passed or stored; untyped pointers; atomic operations on narrow numbers
+//! and floats; row-major matrices; arrays of unknown length moved as a whole.
 
 mod access;
+mod address;
 mod joined;
 mod layout;
 mod number;
@@ -24,12 +27,14 @@ use crate::pipeline::Cx;
 use crate::report::Software;
 use crate::{Lacks, Refusal, emit};
 use access::Words;
+use address::Addresses;
 use coop_ir::builder::{FunctionBuilder, Globals, decorate};
 use coop_ir::effects::ExtSets;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, remove_unused_globals, replace_uses, sort_globals};
-use coop_ir::spv::{Decoration, MemoryModel, StorageClass};
-use coop_ir::types::{Scalar, Type};
+use coop_ir::spv::{Decoration, MemoryAccess, MemoryModel, StorageClass};
+use coop_ir::types::{Scalar, Type, storage_of};
+use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use joined::Joined;
 use layout::Layout;
@@ -58,6 +63,9 @@ struct Buffer {
 struct Storage {
     layout: Layout,
     buffers: FxHashMap<Id, Buffer>,
+    addresses: Addresses,
+    /// True if memory at addresses is accessed.
+    at_addresses: bool,
     places: FxHashMap<Id, Place>,
     /// The value of each load that is gone.
     loaded: FxHashMap<Id, Id>,
@@ -68,18 +76,21 @@ struct Storage {
 
 pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     let layout = Layout::new(m);
-    no_addresses(m, cx.lacks)?;
+    no_untyped_pointers(m)?;
     let mut buffers = find(m, &layout, cx.lacks)?;
-    if buffers.is_empty() {
+    let pointees = address::pointees(m, cx.lacks);
+    if buffers.is_empty() && pointees.is_empty() {
         return Ok(());
     }
-    mark_written(m, &layout, &mut buffers);
     let vulkan = m.memory_model().is_some_and(|(_, model)| model == MemoryModel::Vulkan);
     let mut g = Globals::new(m);
+    let addresses = Addresses::new(m, &mut g, pointees);
+    mark_written(m, &layout, &mut buffers, &addresses);
     let words = Words::new(m, &mut g, vulkan);
     let (sets, joined) = (ExtSets::new(m), joined::find(m, &layout, &buffers));
     let (places, loaded) = (FxHashMap::default(), FxHashMap::default());
-    let mut pass = Storage { layout, buffers, places, loaded, words, joined, sets };
+    let at_addresses = false;
+    let mut pass = Storage { layout, buffers, addresses, at_addresses, places, loaded, words, joined, sets };
     pass.retype(m, &mut g);
     no_parameters(m, &pass.buffers)?;
     emit::rebuild(m, &mut g, &mut |b, r| pass.inst(b, r))?;
@@ -92,21 +103,16 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses addresses of memory that may not be accessed by numbers of its type.
-fn no_addresses(m: &Module, lacks: Lacks) -> Result<(), Refusal> {
-    for r in m.globals.iter().copied() {
-        let why = match Type::of_inst(m.inst(r)) {
-            Some(Type::Pointer { storage: class @ StorageClass::PhysicalStorageBuffer, pointee }) => {
-                let needs = |s: &Scalar| lacks.storage(class, *s) || lacks.in_software(m, *s);
-                let Some(s) = numbers(m, pointee).into_iter().find(needs) else { continue };
-                format!("the device does not access {s} by address, and addresses of words have no lowering yet")
-            }
-            Some(Type::UntypedPointer { .. }) => "pointers without a type have no lowering to words yet".to_owned(),
-            _ => continue,
-        };
-        return Err(Refusal::new(r, why, "bind the memory as a storage buffer, and declare its type"));
+/// Refuses pointers without a type, if there are values of such types.
+fn no_untyped_pointers(m: &Module) -> Result<(), Refusal> {
+    let untyped = |ty: Id| matches!(Type::of(m, ty), Some(Type::UntypedPointer { .. }));
+    match m.all().find(|r| m.inst(*r).ty.is_some_and(untyped)) {
+        Some(r) => {
+            let why = "pointers without a type have no lowering to words yet";
+            Err(Refusal::new(r, why, "declare the type of the memory"))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Finds the variables that become words.
@@ -152,7 +158,7 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks) -> Result<FxHashMap<Id, Buffe
 
 /// Marks the variables of which parts of words may be written: those to which numbers of less than a word are stored, and
 /// those that share memory with them.
-fn mark_written(m: &Module, layout: &Layout, buffers: &mut FxHashMap<Id, Buffer>) {
+fn mark_written(m: &Module, layout: &Layout, buffers: &mut FxHashMap<Id, Buffer>, addresses: &Addresses) {
     let mut written = FxHashSet::default();
     m.in_blocks(|_, i| {
         let (target, ty) = match i.copied() {
@@ -168,7 +174,7 @@ fn mark_written(m: &Module, layout: &Layout, buffers: &mut FxHashMap<Id, Buffer>
     let binding = |id: Id| (layout.decorations.set(id), layout.decorations.binding(id));
     let aliased = |id: Id| layout.decorations.has(id, Decoration::Aliased);
     let bindings: FxHashSet<_> = written.iter().map(|id| binding(*id)).filter(|b| b.1.is_some()).collect();
-    let any_aliased = written.iter().any(|id| aliased(*id));
+    let any_aliased = written.iter().any(|id| aliased(*id)) || addresses.buffer.parts_written;
     // Blocks in shared memory overlap.
     let shared = buffers.iter().any(|(id, b)| b.class == StorageClass::Workgroup && written.contains(id));
     for (id, buffer) in buffers {
@@ -247,6 +253,10 @@ impl Storage {
                 m.inst_mut(r).ty = Some(ty);
             }
         }
+        if !self.addresses.is_empty() {
+            let block = self.words.block_type(m, g, &self.addresses.buffer);
+            self.addresses.retype(m, g, &self.layout, block);
+        }
     }
 
     fn inst(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) -> Result<(), Refusal> {
@@ -255,7 +265,7 @@ impl Storage {
             return Ok(());
         }
         let ours = |id: Id| self.buffers.contains_key(&id) || self.places.contains_key(&id);
-        if !i.ids().any(ours) {
+        if !i.ids().any(ours) && !self.addresses.reaches(b.module, &i) {
             b.keep(r);
             return Ok(());
         }
@@ -269,6 +279,7 @@ impl Storage {
         let refuse =
             |why: String| Refusal::new(r, why, "access the memory directly, by access chains from its variable");
         let done = match i.op {
+            op if op.is_member_chain() && self.addresses.reaches(b.module, &i) => self.address(b, r, &i),
             op if op.is_member_chain() => self.chain(b, &i),
             Op::CopyObject => self.copy_of_pointer(b, &i),
             Op::Load => self.load(b, &i),
@@ -311,45 +322,65 @@ impl Storage {
         Ok(())
     }
 
+    /// Returns the place and the memory that a pointer points to, for an access with memory operands.
+    fn target(&mut self, b: &mut FunctionBuilder<'_>, pointer: Id, memory: &[Operand]) -> Option<(Place, Buffer)> {
+        if let Some(place) = self.place(b.module, pointer) {
+            let buffer = self.buffers.get(&place.variable)?.clone();
+            return Some((place, buffer));
+        }
+        let place = self.addresses.place(b, pointer, memory)?;
+        self.at_addresses = true;
+        Some((place, self.addresses.buffer.clone()))
+    }
+
     fn load(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
         let (Some(pointer), Some(result)) = (i.accessed(), i.result) else { return Ok(()) };
-        let Some(place) = self.place(b.module, pointer) else { return Ok(()) };
-        let value = self.words.load(b, &self.layout, &self.buffers, &place, memory(i, 1))?;
+        let memory = memory(i, 1);
+        let Some((place, buffer)) = self.target(b, pointer, &memory) else { return Ok(()) };
+        let value = self.words.load(b, &self.layout, &buffer, &place, memory)?;
         self.loaded.insert(result, value);
         Ok(())
     }
 
     fn store(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
         let (Some(pointer), Some(value)) = (i.accessed(), i.stored()) else { return Ok(()) };
-        let Some(place) = self.place(b.module, pointer) else {
+        let memory = memory(i, 2);
+        let Some((place, buffer)) = self.target(b, pointer, &memory) else {
             return Err("a pointer to memory that is accessed by words is stored".to_owned());
         };
-        self.words.store(b, &self.layout, &self.buffers, &place, value, memory(i, 2))
+        self.words.store(b, &self.layout, &buffer, &place, value, memory)
     }
 
     /// A copy of memory is a load and a store.
     fn copy(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
-        let Some((target, source)) = i.copied() else { return Ok(()) };
-        if i.memory_operands_at().is_some_and(|at| i.operands.len() > at) {
-            return Err("a copy of memory with memory operands has no lowering to words yet".to_owned());
+        let (Some((target, source)), Some(at)) = (i.copied(), i.memory_operands_at()) else { return Ok(()) };
+        let of_target = MemoryOperands::at(i, at);
+        let both = of_target.end >= i.operands.len();
+        if both && of_target.mask.intersects(MemoryAccess::MakePointerAvailable | MemoryAccess::MakePointerVisible) {
+            return Err("a copy with memory operands that make available or visible, for both sides,".to_owned()
+                + " has no lowering to words yet");
         }
-        let value = match self.place(b.module, source) {
-            Some(place) => self.words.load(b, &self.layout, &self.buffers, &place, Vec::new())?,
+        let to = i.operands.get(at..of_target.end).unwrap_or_default().to_vec();
+        let from = if both { to.clone() } else { memory(i, of_target.end) };
+        let value = match self.target(b, source, &from) {
+            Some((place, buffer)) => self.words.load(b, &self.layout, &buffer, &place, from)?,
             None => {
                 let Some(ty) = pointee(b.module, source) else { return Ok(()) };
-                b.ids(Op::Load, ty, &[source])
+                let from = of_memory(b.module, source, from);
+                b.op(Op::Load, ty, [source.into()].into_iter().chain(from))
             }
         };
-        match self.place(b.module, target) {
-            Some(place) => self.words.store(b, &self.layout, &self.buffers, &place, value, Vec::new()),
+        match self.target(b, target, &to) {
+            Some((place, buffer)) => self.words.store(b, &self.layout, &buffer, &place, value, to),
             None => {
                 // The two sides may be laid out differently.
-                let (from, to) = (b.module.type_of(value), pointee(b.module, target));
-                let value = match to {
-                    Some(to) if from != Some(to) => b.ids(Op::CopyLogical, to, &[value]),
+                let (have, want) = (b.module.type_of(value), pointee(b.module, target));
+                let value = match want {
+                    Some(want) if have != Some(want) => b.ids(Op::CopyLogical, want, &[value]),
                     _ => value,
                 };
-                b.effect(Op::Store, [target, value].map(Operand::Id));
+                let to = of_memory(b.module, target, to);
+                b.effect(Op::Store, [target, value].map(Operand::Id).into_iter().chain(to));
                 Ok(())
             }
         }
@@ -359,16 +390,18 @@ impl Storage {
         let (Some(pointer), Some(member), Some(result)) = (i.ids().next(), i.operands.last(), i.result) else {
             return Ok(());
         };
-        let Some(place) = self.place(b.module, pointer) else { return Ok(()) };
-        let value = self.words.length(b, &self.layout, &self.buffers, &place, member.word())?;
+        let Some((place, buffer)) = self.target(b, pointer, &[]) else { return Ok(()) };
+        let value = self.words.length(b, &self.layout, &buffer, &place, member.word())?;
         self.loaded.insert(result, value);
         Ok(())
     }
 
     fn atomic(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
-        let place = i.accessed().and_then(|pointer| self.place(b.module, pointer));
-        let Some(place) = place else { return Err("an atomic operation takes a pointer as a value".to_owned()) };
-        let value = self.words.atomic(b, &self.buffers, &place, i)?;
+        let target = i.accessed().and_then(|pointer| self.target(b, pointer, &[]));
+        let Some((place, buffer)) = target else {
+            return Err("an atomic operation takes a pointer as a value".to_owned());
+        };
+        let value = self.words.atomic(b, &buffer, &place, i)?;
         self.loaded.extend(i.result.zip(value));
         Ok(())
     }
@@ -387,6 +420,11 @@ impl Storage {
             cx.report.software.push(Software::Words { variable, atomics: buffer.parts_written });
             cx.report.whole_words |= buffer.len.is_none();
         }
+        if self.at_addresses {
+            let atomics = self.addresses.buffer.parts_written;
+            cx.report.software.push(Software::Words { variable: "memory at device addresses".to_owned(), atomics });
+            cx.report.whole_words = true;
+        }
     }
 }
 
@@ -401,4 +439,12 @@ fn pointee(m: &Module, pointer: Id) -> Option<Id> {
 /// Returns the memory operands of an access.
 fn memory(i: &Inst, at: usize) -> Vec<Operand> {
     i.operands.get(at..).unwrap_or_default().to_vec()
+}
+
+/// Returns the memory operands of an access of memory that stays as it is: those of an invocation's own say nothing.
+fn of_memory(m: &Module, pointer: Id, memory: Vec<Operand>) -> Vec<Operand> {
+    match storage_of(m, pointer) {
+        Some(StorageClass::Function | StorageClass::Private) => Vec::new(),
+        _ => memory,
+    }
 }

@@ -23,6 +23,29 @@ pub(crate) fn lacks(features: &[Feature]) -> Lacks {
     features.iter().map(one).fold(Lacks::default(), Lacks::and)
 }
 
+/// The lacks of the devices that there are profiles of, each once, with a device.
+pub(crate) fn of_devices() -> Vec<(&'static str, Lacks)> {
+    let mut all: Vec<(&str, Lacks)> = Vec::new();
+    for name in Profile::builtin_names() {
+        let lacks = Lacks::of(&Profile::builtin(name).expect("a profile"));
+        if !lacks.is_empty() && all.iter().all(|(_, other)| *other != lacks) {
+            all.push((name, lacks));
+        }
+    }
+    assert!(all.len() >= 5, "{all:?}");
+    all
+}
+
+/// The oldest Vulkan that takes a module, as spirv-val calls it.
+pub(crate) fn environment(module: &Module) -> &'static str {
+    match module.header.version_pair() {
+        (1, 6) => "vulkan1.3",
+        (1, 5) => "vulkan1.2",
+        (1, 4) => "vulkan1.1spv1.4",
+        _ => "vulkan1.1",
+    }
+}
+
 pub(crate) fn parse(source: &str) -> Module {
     text::parse(source).unwrap_or_else(|e| panic!("{e}"))
 }

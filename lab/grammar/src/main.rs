@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 mod properties;
 mod supplement;
+mod versions;
 
 type Shapes = Vec<(String, char)>;
 
@@ -387,6 +388,30 @@ fn ext_table(out: &mut String, name: &str, rows: Vec<ExtRow>) {
     out.push_str("];\n");
 }
 
+/// Returns the table of the minor versions of which opcodes and enumerants became part, sorted.
+fn versions(ops: &BTreeMap<u16, OpRow>, enums: &Enumerants) -> String {
+    let mut rows = Vec::new();
+    for &(minor, kind, numbers) in versions::VERSIONS {
+        for &number in numbers {
+            let known = match kind {
+                "Op" => u16::try_from(number).is_ok_and(|op| ops.contains_key(&op)),
+                _ => enums.get(kind).is_some_and(|(_, rows)| rows.iter().any(|r| r.value == number)),
+            };
+            assert!(known, "versions: {kind} {number} is not in the grammar");
+            let kind = if kind == "Op" { "None".to_owned() } else { format!("Some(Kind::{kind})") };
+            rows.push((kind, number, minor));
+        }
+    }
+    // The order of `Option<Kind>`: kinds are declared by name.
+    rows.sort();
+    let mut out = String::from("pub(super) static SINCE: &[(Option<Kind>, u32, u8)] = &[\n");
+    for (kind, number, minor) in rows {
+        let _ = writeln!(out, "    ({kind}, {number}, {minor}),");
+    }
+    out.push_str("];\n");
+    out
+}
+
 /// The capabilities with these numbers, by name.
 fn capabilities(enums: &Enumerants, numbers: &[u32]) -> String {
     let rows = &enums["Capability"].1;
@@ -490,7 +515,8 @@ fn tables() -> String {
         let kind = if kind == "Op" { "None".to_owned() } else { format!("Some(Kind::{kind})") };
         let _ = writeln!(out, "    ({kind}, {value}, {name:?}),");
     }
-    out.push_str("];\n");
+    out.push_str("];\n\n");
+    out.push_str(&versions(&ops, &enums));
 
     for (table, _, rows) in extended() {
         ext_table(&mut out, table, rows);
