@@ -44,10 +44,24 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     base.deadline = options.limits.time.and_then(|time| Instant::now().checked_add(time));
     let question = Query { module: &prepared.module, device, options, base };
     let lacking = question.lacking();
-    if lacking.is_empty() && !options.always_lower {
+    if !lacking.is_empty() || options.always_lower {
+        return question.lowered(lacking);
+    }
+    if !coop_passes::has_length_in_constant(&prepared.module) {
         return Outcome::Native;
     }
-    question.lowered(lacking)
+    // The device has the matrices, and no driver makes the pipeline: the length is asked for in a function, if that can be.
+    let mut options = options.clone();
+    if options.target == Target::Auto {
+        options.target = Target::Khr;
+    }
+    match (Query { options: &options, ..question }).lowered(lacking) {
+        Outcome::Lowered(mut lowered) => {
+            lowered.because.push("a constant is the length of a matrix, at which drivers end".into());
+            Outcome::Lowered(lowered)
+        }
+        _ => Outcome::Native,
+    }
 }
 
 /// Returns the refusal for a bug of this library.

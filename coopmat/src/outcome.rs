@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Outcome {
     /// Give the driver the module as it is: the device runs it, or it has nothing that is lowered here.
     Native,
-    /// Give the driver these words in place of the module's.
+    /// Give the driver these words in place of the module's: the device lacks what that needs, or drivers end at it.
     Lowered(Box<Lowered>),
     /// No equivalent words for the device are known.
     Refused(Box<Refused>),

@@ -79,6 +79,26 @@ fn native_where_the_device_runs_it() {
     assert!(lowered.because.is_empty() && lowered.target == Target::Scalar, "{lowered:?}");
 }
 
+/// A device that has the matrices runs such a module, and no driver that is known makes its pipeline.
+#[test]
+fn a_length_in_a_constant_is_lowered_where_there_are_matrices() {
+    let path = "../testdata/drivers/gpu/length-in-constant.spvasm";
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let module = coop_ir::text::parse(&text).expect("the text parses");
+    let words = coop_ir::binary::write_words(&module);
+    let module = Prepared::read(&words).expect("it reads");
+    let mut options = PipelineOptions::default();
+    options.required_subgroup_size = Some(32);
+    for name in ["amd-rdna3", "nvk-turing"] {
+        let lowered = lowered(module.for_pipeline(&device(name), &options));
+        assert_eq!(lowered.target, Target::Khr, "{name}");
+        assert!(lowered.because.iter().any(|why| why.contains("length of a matrix")), "{name}: {:?}", lowered.because);
+        let again = Prepared::read(&lowered.words).expect("what was written reads");
+        assert!(again.has_matrices());
+        assert_eq!(again.for_pipeline(&device(name), &options), Outcome::Native, "{name}");
+    }
+}
+
 #[test]
 fn a_module_without_matrices_is_native_everywhere() {
     let scalar = kernel("gemm_simple").for_pipeline(&device("mesa-lavapipe-debian12"), &PipelineOptions::default());

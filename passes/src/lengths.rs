@@ -41,14 +41,24 @@ pub(crate) fn run(m: &mut Module) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Returns true if a constant of a module is the length of a matrix: no driver that is known makes its pipeline (`docs/drivers.md`), and
+/// each takes it where it was lowered.
+pub fn has_length_in_constant(m: &Module) -> bool {
+    m.globals.iter().any(|r| asks(m.inst(*r)))
+}
+
+/// Returns true if an instruction is the length of a matrix as a constant.
+fn asks(i: &Inst) -> bool {
+    i.op == Op::SpecConstantOp && LENGTHS.iter().any(|op| i.word(0) == Some(u32::from(op.0)))
+}
+
 /// The constants that depend on a length, each behind those that it depends on.
 fn computed(m: &Module) -> Vec<InstRef> {
     let mut ids: FxHashSet<Id> = FxHashSet::default();
     let mut out = Vec::new();
     for r in m.globals.iter().copied() {
         let i = m.inst(r);
-        let asks = i.op == Op::SpecConstantOp && LENGTHS.iter().any(|op| i.word(0) == Some(u32::from(op.0)));
-        if asks || i.op.is_constant() && i.ids().any(|id| ids.contains(&id)) {
+        if asks(i) || i.op.is_constant() && i.ids().any(|id| ids.contains(&id)) {
             ids.extend(i.result);
             out.push(r);
         }

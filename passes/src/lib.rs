@@ -46,6 +46,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 #[doc(hidden)]
+pub use lengths::has_length_in_constant;
 pub use tensor::elementwise;
 
 pub use pipeline::{PASSES, Pass, lower, lower_with};
