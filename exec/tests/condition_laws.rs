@@ -102,7 +102,7 @@ fn integers_that_do_not_wrap_are_floats() {
     assert!(is_proved(&format!("{head}{}", bytes(short)), &format!("{head}{}", bytes(long))));
 }
 
-/// What the original decides by data is given in the lowered module: the proof is for such data. The other way round it is none.
+/// Decisions of the original by data are given in the lowered module: the proof is for such data. The other way round it is none.
 #[test]
 fn choices_follow_the_decisions_of_the_original() {
     let branch = "%t = OpBitwiseAnd %uint %i %n2\n%c = OpINotEqual %bool %t %n0\nOpSelectionMerge %end None\n\

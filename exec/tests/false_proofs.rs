@@ -307,7 +307,7 @@ fn roundings_are_refuted() {
     assert_eq!(of(REALS, plain, rounded), Verdict::Proved);
 }
 
-/// What saturates is seen at the ends of a range, and what another format does not hold in numbers of all magnitudes.
+/// Numbers of all magnitudes show limits: of sums that saturate, and of formats with fewer exponents.
 #[test]
 fn other_limits_are_refuted() {
     // Few pairs of numbers have a sum that overflows.

@@ -253,8 +253,8 @@ fn calls(module: &Module, function: &Function, by_id: &FxHashMap<Id, usize>, nam
     for block in &function.blocks {
         for &at in &block.insts {
             let inst = module.inst(at);
-            // Most name no function.
-            if inst.opaque || inst.ids().any(|id| named.contains(id)) {
+            // Most name no function, by their opcodes or by their operands.
+            if inst.opaque || !names_none(inst.op) && inst.ids().any(|id| named.contains(id)) {
                 calls_of(module, at, inst, by_id, named, &mut found);
             }
         }
@@ -271,7 +271,7 @@ fn calls_of(
     found: &mut Vec<Call>,
 ) {
     // Debug information names functions without calling them.
-    if matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) || names_none(inst) {
+    if matches!(inst.op, Op::ExtInst | Op::ExtInstWithForwardRefsKHR) || names_none(inst.op) && !inst.opaque {
         return;
     }
     for (i, o) in inst.operands.iter().enumerate() {
@@ -293,11 +293,8 @@ fn calls_of(
 
 /// Returns true if an instruction does not take a function or a pointer to one: it reads memory, computes with numbers
 /// or branches.
-fn names_none(inst: &Inst) -> bool {
-    let computes = matches!(inst.op.0, 109..=116 | 118..=119 | 126..=152 | 154..=168 | 170..=191 | 194..=205);
-    let branches = matches!(inst.op.0, 246..=251);
-    let reads = matches!(inst.op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain);
-    (computes || branches || reads) && !inst.opaque
+fn names_none(op: Op) -> bool {
+    op.takes_no_pointer() || matches!(op, Op::Load | Op::AccessChain | Op::InBoundsAccessChain)
 }
 
 /// Returns the function of a constant function pointer, or the id itself.

@@ -253,7 +253,7 @@ impl<'s, 'p, 'm> Explainer<'s, 'p, 'm> {
             {
                 found.merge(specs);
             }
-            work.extend(graph.operands(n).map(|(op, _)| op));
+            work.extend(graph.inputs(n));
         }
         found
     }

@@ -307,7 +307,7 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
                     let indices = self.place(n).map(|p| p.1).unwrap_or_default();
                     work.extend(indices.iter().filter_map(|i| if let Index::Node(n) = i { Some(*n) } else { None }));
                 }
-                _ => work.extend(graph.operands(n).map(|(op, _)| op)),
+                _ => work.extend(graph.inputs(n)),
             }
         }
         plan.constants.sort_unstable();
@@ -332,14 +332,14 @@ impl<'s, 'p, 'm> PathSearch<'s, 'p, 'm> {
         let inst = module.inst(node(solution, n).inst?);
         let pointer = inst.accessed().filter(|_| inst.op == Op::Load)?;
         let chain = module.def_inst(pointer)?;
-        let (address, _) = solution.graph.operands(n).next()?;
+        let address = solution.graph.inputs(n).next()?;
         if !chain.op.is_typed_access_chain() {
             let plain = matches!(chain.op, Op::Variable | Op::FunctionParameter);
             return plain.then(|| (pointer, SmallVec::new()));
         }
         let base = chain.access_chain()?.base;
         module.def_inst(base).filter(|i| matches!(i.op, Op::Variable | Op::FunctionParameter))?;
-        let mut nodes = solution.graph.operands(address).map(|(op, _)| op);
+        let mut nodes = solution.graph.inputs(address);
         let mut indices = SmallVec::new();
         for id in chain.ids_from(1) {
             let constant = module.def_inst(id).filter(|i| i.op.is_constant());

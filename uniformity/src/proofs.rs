@@ -230,7 +230,7 @@ impl<'s, 'p, 'm> Prover<'s, 'p, 'm> {
                 return true;
             }
             if seen.len() < MAX_WORK as usize && seen.insert(n) && !matches!(node.kind, Kind::Load { .. }) {
-                work.extend(graph.operands(n).map(|(op, _)| op));
+                work.extend(graph.inputs(n));
             }
         }
         false

@@ -267,7 +267,7 @@ impl Finder<'_, '_> {
         if reads.len() >= MAX_CHAIN || Family::of_combination(self.program, self.graph, n) != Some(family) {
             return None;
         }
-        let mut ops = self.graph.operands(n).map(|(op, _)| op);
+        let mut ops = self.graph.inputs(n);
         let (a, b) = (ops.next()?, ops.next()?);
         let shared = |n: u32| shared_variable(self.program, self.graph, n).is_some();
         let (own, read) = match (shared(a), shared(b), ops.next()) {
@@ -284,7 +284,7 @@ impl Finder<'_, '_> {
         let node = &self.graph.nodes[n as usize];
         let op = self.program.module.inst(node.inst?).op;
         let known = comparison_of(op).is_some() && matches!(node.kind, Kind::Max | Kind::Fold(_));
-        let mut ops = self.graph.operands(n).map(|(op, _)| op);
+        let mut ops = self.graph.inputs(n);
         known.then_some((op, ops.next()?, ops.next()?))
     }
 
@@ -306,7 +306,7 @@ impl Finder<'_, '_> {
             && Family::of_reduction(inst.op) == Some(family)
             && scope == Some(Scope::Subgroup.0)
             && whole;
-        self.graph.operands(n).next().map(|(op, _)| op).filter(|_| fits)
+        self.graph.inputs(n).next().filter(|_| fits)
     }
 
     /// Returns the vote and its predicate, if a vote selects the stored value.
@@ -314,7 +314,7 @@ impl Finder<'_, '_> {
         if self.op(stored)? != Op::Select {
             return None;
         }
-        let ops: SmallVec<[u32; 4]> = self.graph.operands(stored).map(|(op, _)| op).collect();
+        let ops: SmallVec<[u32; 4]> = self.graph.inputs(stored).collect();
         let &[vote, good, bad] = ops.as_slice() else { return None };
         let (less, signed, float) = comparison_of(op)?;
         let fits = match of.family {
@@ -371,7 +371,7 @@ impl Finder<'_, '_> {
 
     fn slot_of_read(&self, read: u32) -> Option<Slot> {
         let inst = self.program.module.inst(self.graph.nodes[read as usize].inst?);
-        let (address, _) = self.graph.operands(read).next()?;
+        let address = self.graph.inputs(read).next()?;
         self.slot(inst.accessed()?, address)
     }
 
@@ -391,7 +391,7 @@ impl Finder<'_, '_> {
         if let Some(c) = constant {
             return Some(Slot::Known(u64::from(c.literal()?)));
         }
-        let mut ops = self.graph.operands(self.graph.find(address)).map(|(op, _)| op);
+        let mut ops = self.graph.inputs(self.graph.find(address));
         let only = ops.next()?;
         ops.next().is_none().then_some(Slot::Node(only))
     }
@@ -433,7 +433,7 @@ impl Finder<'_, '_> {
         }
         let condition = self.graph.find(condition);
         let less = self.op(condition).map(|op| op.is_strictly_less() || op == Op::INotEqual)?;
-        let mut ops = self.graph.operands(condition).map(|(op, _)| op);
+        let mut ops = self.graph.inputs(condition);
         let (left, end) = (ops.next()?, ops.next()?);
         let combined = self.graph.nodes[read as usize].point;
         let always = self.dominates(exit, combined) && exit != combined && self.dominates(combined, latch?);
@@ -442,7 +442,7 @@ impl Finder<'_, '_> {
 
     /// Returns true if a value is another one plus 1.
     fn is_next(&self, n: u32, index: u32) -> bool {
-        let mut ops = self.graph.operands(n).map(|(op, _)| op);
+        let mut ops = self.graph.inputs(n);
         let one = |n: Option<u32>| n.is_some_and(|n| self.graph.nodes[n as usize].shape == Shape::Const(1));
         self.op(n) == Some(Op::IAdd) && ops.next() == Some(index) && one(ops.next())
     }
@@ -657,7 +657,7 @@ impl Solution<'_, '_> {
     fn is_one_of_each(&self, condition: u32) -> bool {
         let node = &self.graph.nodes[condition as usize];
         let Some(op) = node.inst.map(|r| self.program.module.inst(r).op) else { return false };
-        let mut ops = self.graph.operands(condition).map(|(op, _)| op);
+        let mut ops = self.graph.inputs(condition);
         match (op, ops.next(), ops.next()) {
             (Op::GroupNonUniformElect, ..) => self.flow.points[node.point as usize] <= Uniformity::Subgroup,
             (Op::IEqual, Some(a), Some(b)) => {

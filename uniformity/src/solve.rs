@@ -114,11 +114,11 @@ impl ListBuilder {
 fn users(graph: &ValueGraph) -> (Vec<u32>, Vec<u32>) {
     let mut builder = ListBuilder::new(graph.nodes.len());
     for n in graph.standing() {
-        graph.operands(n).for_each(|(op, _)| builder.count(op));
+        graph.inputs(n).for_each(|op| builder.count(op));
     }
     builder.counted();
     for n in graph.standing() {
-        graph.operands(n).for_each(|(op, _)| builder.put(op, n));
+        graph.inputs(n).for_each(|op| builder.put(op, n));
     }
     builder.finish()
 }
@@ -503,12 +503,12 @@ impl<'p, 'm> Solution<'p, 'm> {
         let node = &self.graph.nodes[n as usize];
         match node.kind {
             Kind::Undef | Kind::Fixed => return false,
-            Kind::Max => self.graph.operands(n).for_each(|(op, _)| value.join(self.seen_from(op, node.point))),
+            Kind::Max => self.graph.inputs(n).for_each(|op| value.join(self.seen_from(op, node.point))),
             Kind::Fold(f) => self.computed(n, f, value),
             Kind::Pick => self.picked(n, value),
             Kind::Phi => return self.phi(n, value),
             Kind::Load { assumes, .. } => {
-                let Some((op, _)) = self.graph.operands(n).next() else { return false };
+                let Some(op) = self.graph.inputs(n).next() else { return false };
                 value.join(self.seen_from(op, node.point));
                 value.assumes = value.assumes.and(assumes);
             }
@@ -522,7 +522,7 @@ impl<'p, 'm> Solution<'p, 'm> {
 
     fn group(&self, n: u32, g: Group) -> (Uniformity, Assumptions) {
         let node = &self.graph.nodes[n as usize];
-        let mut ops = self.graph.operands(n).map(|(op, _)| self.seen_from(op, node.point));
+        let mut ops = self.graph.inputs(n).map(|op| self.seen_from(op, node.point));
         let all = ops.next().unwrap_or((Uniformity::Divergent, Assumptions::NONE));
         let named = ops.next();
         // The invocations that execute it together need not be those that arrived together.
@@ -560,7 +560,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         if !of_subgroup || !is_computed(inst) || node.width == 0 || node.width > 32 {
             return;
         }
-        let mut ops = self.graph.operands(n).map(|(op, _)| &self.graph.nodes[op as usize]);
+        let mut ops = self.graph.inputs(n).map(|op| &self.graph.nodes[op as usize]);
         let (first, second) = (ops.next(), ops.next());
         let known = |of: Option<&Node>| of.is_none_or(|of| of.shape.is_exact());
         if first.into_iter().chain(second).any(|of| of.shape == Shape::Top) {
@@ -602,7 +602,7 @@ impl<'p, 'm> Solution<'p, 'm> {
     /// Computes the operand that an index selects.
     fn picked(&self, n: u32, value: &mut NodeValue) {
         let node = &self.graph.nodes[n as usize];
-        for (op, _) in self.graph.operands(n) {
+        for op in self.graph.inputs(n) {
             value.join(self.seen_from(op, node.point));
             value.shape_assumes = value.shape_assumes.and(self.graph.nodes[op as usize].shape_assumes);
         }
@@ -652,7 +652,7 @@ impl<'p, 'm> Solution<'p, 'm> {
         let node = &self.graph.nodes[n as usize];
         let mut args: [Arg; 4] = [(&Shape::Unknown, Uniformity::Divergent, 0); 4];
         let mut count = 0;
-        for (op, _) in self.graph.operands(n) {
+        for op in self.graph.inputs(n) {
             let other = &self.graph.nodes[op as usize];
             let seen = self.seen_from(op, node.point);
             value.join(seen);
@@ -742,7 +742,7 @@ fn vary(program: &Program, graph: &ValueGraph) -> Vec<u32> {
             continue;
         }
         let mut deepest = vary[n];
-        for (op, _) in graph.operands(n as u32) {
+        for op in graph.inputs(n as u32) {
             let mut l = vary[op as usize];
             while l != NONE && !program.in_loop(node.point, l) {
                 l = program.loops[l as usize].parent;

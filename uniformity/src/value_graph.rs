@@ -143,6 +143,12 @@ impl ValueGraph {
         &self.ops[a as usize..b as usize]
     }
 
+    /// Returns the operands of a node.
+    pub(super) fn inputs(&self, n: u32) -> impl Iterator<Item = u32> + '_ {
+        let step = if self.nodes[n as usize].kind == Kind::Phi { 2 } else { 1 };
+        self.raw(n).iter().step_by(step).copied()
+    }
+
     /// Returns the operands of a node, for a phi with their edges. In the finished graph they represent themselves.
     pub(super) fn operands(&self, n: u32) -> impl Iterator<Item = (u32, Option<u32>)> + '_ {
         let phi = self.nodes[n as usize].kind == Kind::Phi;

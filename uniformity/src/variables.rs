@@ -162,7 +162,7 @@ impl Builder<'_> {
                 if self.graph.nodes[n as usize].width != 0 {
                     continue;
                 }
-                let width = self.graph.operands(n).map(|(op, _)| self.graph.nodes[op as usize].width).max();
+                let width = self.graph.inputs(n).map(|op| self.graph.nodes[op as usize].width).max();
                 if let Some(width) = width.filter(|w| *w != 0) {
                     self.graph.nodes[n as usize].width = width;
                     changed = true;

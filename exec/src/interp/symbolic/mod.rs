@@ -81,7 +81,7 @@ pub struct Symbolic {
     pub nearest: bool,
     /// True to keep how each term came about, for [`Fingerprints::difference`].
     pub expressions: bool,
-    /// What data decides and is taken for given: choices by these values are decided.
+    /// The decisions by data that are taken for given: choices by these values are decided.
     pub given: Decisions,
 }
 
