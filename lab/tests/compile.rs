@@ -72,6 +72,22 @@ fn kernels_compile_on_every_driver() {
     }
 }
 
+/// Drivers end at the length of a matrix in a constant (cli/tests/compile.rs has that), and take what it is lowered to.
+#[test]
+fn a_length_in_a_constant_is_lowered() {
+    let gpus = ["amd-navi31", "nvk-ampere", "nvk-turing"];
+    if gpus.iter().any(|gpu| Driver::Gpu(gpu).wrapper_or_skip("a length in a constant").is_none()) {
+        return;
+    }
+    let (gpus, name) = (gpus.join(","), "drivers/gpu/length-in-constant");
+    let output = compile(&["--gpu", &gpus, "--part", "testdata", "--only", name, "--target", "auto"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    for row in rows(&output) {
+        assert_eq!((row[2].as_str(), row[3].as_str()), ("", "1"), "{row:?}");
+    }
+}
+
 /// Modules that a driver makes no pipeline of are told apart and kept.
 #[test]
 fn crashes_and_refusals_are_told_apart_and_kept() {

@@ -46,9 +46,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 #[doc(hidden)]
-pub use lengths::has_length_in_constant;
 pub use tensor::elementwise;
 
+pub use lengths::has_length_in_constant;
 pub use pipeline::{PASSES, Pass, lower, lower_with};
 pub use refusals::{REFUSALS, RefusalRule, refusal_rule};
 pub use report::{Argument, KernelArguments, LoweredMatrix, Report, Size, SizeSource, SubgroupSize, Timing, Warning};

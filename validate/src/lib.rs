@@ -20,6 +20,8 @@ mod env;
 mod matrix;
 mod operation;
 mod options;
+#[cfg(feature = "text")]
+mod places;
 mod producer;
 mod report;
 pub mod rule;

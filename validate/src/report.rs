@@ -6,9 +6,7 @@ use crate::rule::{Level, Rule};
 use crate::verdict::Verdict;
 use coop_ir::InstRef;
 use coop_ir::constant::SpecIds;
-use coop_ir::text::{Parsed, Printed};
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// The most findings of one rule that are kept.
 const MAX_PER_RULE: usize = 20;
@@ -24,30 +22,6 @@ pub enum Part {
     Result,
     /// An operand, counted in words without result type and result.
     Operand(usize),
-}
-
-impl Part {
-    /// Returns the bytes of this part of an instruction in a printed module; of all of the instruction where the part can't be told.
-    pub fn in_printed(self, printed: &Printed, at: InstRef) -> Option<Range<usize>> {
-        let part = match self {
-            Part::Whole => None,
-            Part::Type => printed.type_span(at),
-            Part::Result => printed.result_span(at),
-            Part::Operand(i) => printed.operand_span(at, i),
-        };
-        part.or_else(|| printed.span(at))
-    }
-
-    /// Returns the same in the text that a module was read from.
-    pub fn in_written(self, text: &str, parsed: &Parsed, at: InstRef) -> Option<Range<usize>> {
-        let part = match self {
-            Part::Whole => None,
-            Part::Type => parsed.type_span(text, at),
-            Part::Result => parsed.result_span(text, at),
-            Part::Operand(i) => parsed.operand_span(text, at, i),
-        };
-        part.or_else(|| parsed.span(at))
-    }
 }
 
 /// An instruction or a part of it, with a text.
