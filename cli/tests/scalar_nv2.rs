@@ -90,8 +90,8 @@ fn product(variant: &str, [m, n, k, steps, lanes]: Extents) -> Sample {
         format!("[[buffer]]\nname = '{name}'\nbinding = {binding}\ntype = '{ty}'\ncount = {count}\nfill = {fill}\n")
     };
     let buffers = [
-        buffer("A", 0, factor, m * k * steps, "{ small-ints = [0, 3] }"),
-        buffer("B", 1, factor, k * n * steps, "{ small-ints = [0, 3] }"),
+        buffer("A", 0, factor, m * k * steps.max(1), "{ small-ints = [0, 3] }"),
+        buffer("B", 1, factor, k * n * steps.max(1), "{ small-ints = [0, 3] }"),
         buffer("C", 2, sum, m * n, "'small-ints'"),
         buffer("D", 3, sum, m * n, "{ constant = 99 }"),
     ];
@@ -116,6 +116,21 @@ const EXTENTS: [Extents; 8] = [
     [48, 80, 24, 2, 96],
     [64, 128, 64, 1, 128],
     [64, 64, 8, 1, 8],
+];
+
+/// Products whose sums begin as 0; of two the elements are clamped behind the loop, in the variable that had the sums.
+const FROM_ZERO: [&str; 5] = ["f16_zero", "f16acc_zero", "s8_zero", "u8_zero", "f32_zero"];
+
+/// Few sums for each lane, and the groups of lanes among which K is divided then; of the last but one no group would have whole subgroups of 32, and of
+/// the last a lane has 16 sums.
+const FEW_SUMS: [(Extents, u32); 7] = [
+    ([16, 16, 32, 2, 128], 4),
+    ([16, 32, 16, 3, 64], 2),
+    ([32, 64, 64, 2, 256], 4),
+    ([16, 16, 64, 1, 256], 8),
+    ([32, 16, 64, 0, 64], 1),
+    ([24, 16, 16, 2, 96], 1),
+    ([64, 32, 32, 2, 128], 1),
 ];
 
 /// A device that has subgroups of `size`.
@@ -237,6 +252,25 @@ fn products_in_the_interpreter() {
     none(&interpret(&samples, 8));
 }
 
+/// The groups of lanes among which a module divides K.
+fn parts_of_k(module: &Module) -> u32 {
+    let names = module.globals_with(Op::Name).filter_map(|r| Some(module.inst(r).string(1)?.0));
+    let mut parts = names.filter_map(|name| name.strip_prefix("coop_sum_")?.split_once("_parts_")?.0.parse().ok());
+    parts.next().unwrap_or(1)
+}
+
+#[test]
+fn products_whose_k_is_divided_in_the_interpreter() {
+    let all = || FROM_ZERO.iter().flat_map(|v| FEW_SUMS.map(|(e, parts)| (product(v, e), parts)));
+    for (sample, parts) in all() {
+        let lowered = scalar(&sample.module, &sample.case(32), Lanes::Subgroup, None);
+        let lowered = lowered.unwrap_or_else(|e| panic!("{}: {e}", sample.label));
+        assert_eq!(parts_of_k(&lowered.module), parts, "{}", sample.label);
+    }
+    let samples: Vec<Sample> = all().map(|(sample, _)| sample).collect();
+    none(&[interpret(&samples, 8), interpret(&samples, 32)].concat());
+}
+
 /// A kernel of `testdata/bench` with its small case: invocations, and the extents of its tiles.
 fn bench(module: &str, case: &str, spec: &[i64]) -> Sample {
     let path = folder("testdata/bench").join(format!("{case}.small.toml"));
@@ -319,6 +353,7 @@ fn on_device(device: &VulkanExecutor<'_>, samples: &[Sample]) {
 fn few() -> Vec<Sample> {
     let mut out = exchanges();
     out.extend(PRODUCTS.iter().zip(EXTENTS).map(|(v, e)| product(v, e)));
+    out.extend(FROM_ZERO.iter().zip(FEW_SUMS).map(|(v, (e, _))| product(v, e)));
     out.push(product("f16", EXTENTS[0]));
     out
 }

@@ -161,12 +161,13 @@ fn bytes_that_are_not_asked_for_change_nothing() {
     }
 }
 
-/// Loops of products are among generated modules, in such a form that scalar code fetches factors an iteration ahead.
+/// Loops of products are among generated modules, in such forms that scalar code fetches factors an iteration ahead, and divides K among groups
+/// of lanes.
 #[test]
-fn loops_of_products_are_fetched_ahead() {
+fn loops_of_products_are_fetched_ahead_and_divided() {
     let h100 = Profile::builtin("nvidia-h100").expect("built in");
     let profile = GeneratorProfile { dialect: Dialect::Nv2, limits: Limits::Nvidia };
-    let (mut loops, mut ahead) = (0, 0);
+    let (mut loops, mut ahead, mut divided) = (0, 0, 0);
     for seed in 0..400 {
         let made = generate(profile, &entropy(seed, 600));
         loops += u32::from(made.made.contains_key("loop of products"));
@@ -177,8 +178,12 @@ fn loops_of_products_are_fetched_ahead() {
         options.profile = Some(&h100);
         let Ok(lowered) = lower(&made.module, &options) else { continue };
         let m = lowered.module;
-        let mut names = m.globals_with(Op::Name).filter_map(|r| Some(m.inst(r).string(1)?.0));
-        ahead += u32::from(names.any(|name| name.starts_with("coop_fetch_first")));
+        let names = || m.globals_with(Op::Name).filter_map(|r| Some(m.inst(r).string(1)?.0));
+        ahead += u32::from(names().any(|name| name.starts_with("coop_fetch_first")));
+        divided += u32::from(names().any(|name| name.starts_with("coop_sum_") && name.contains("_parts_")));
     }
-    assert!(loops > 40 && ahead > 4, "{loops} loops of products, {ahead} fetched ahead");
+    assert!(
+        loops > 40 && ahead > 4 && divided > 4,
+        "{loops} loops of products, {ahead} fetched ahead, {divided} with K divided among groups"
+    );
 }

@@ -1,5 +1,6 @@
 // D = C + A x B, K in steps. binding 0: A (M x K, in steps of KS), 1: B (K x N), 2: C (M x N), 3: D (M x N), row-major or
-// as ALAYOUT and BLAYOUT say. With TWICE every step is multiplied twice.
+// as ALAYOUT and BLAYOUT say. With TWICE every step is multiplied twice. With ZERO the sums begin as 0, and C is added behind the loop; with CLAMP
+// their elements are clamped there before that.
 // spec constants: 0 M, 1 N, 2 KS, 3 steps, 4 invocations
 #version 460
 #extension GL_KHR_cooperative_matrix : require
@@ -41,7 +42,11 @@ void main()
     const bool aRows = ALAYOUT == gl_CooperativeMatrixLayoutRowMajor;
     const bool bRows = BLAYOUT == gl_CooperativeMatrixLayoutRowMajor;
     coopmat<CT, SCOPE, M, N, gl_MatrixUseAccumulator> sum;
+#ifdef ZERO
+    sum = coopmat<CT, SCOPE, M, N, gl_MatrixUseAccumulator>(CT(0));
+#else
     coopMatLoad(sum, c, 0, N, gl_CooperativeMatrixLayoutRowMajor);
+#endif
     for (uint k = 0; k < K; k += KS) {
         coopmat<AT, SCOPE, M, KS, gl_MatrixUseA> x;
         coopmat<BT, SCOPE, KS, N, gl_MatrixUseB> y;
@@ -52,5 +57,15 @@ void main()
         sum = coopMatMulAdd(x, y, sum);
 #endif
     }
+#ifdef CLAMP
+    for (uint i = 0; i < sum.length(); i++) {
+        sum[i] = clamp(sum[i], CT(3), CT(40));
+    }
+#endif
+#ifdef ZERO
+    coopmat<CT, SCOPE, M, N, gl_MatrixUseAccumulator> begin;
+    coopMatLoad(begin, c, 0, N, gl_CooperativeMatrixLayoutRowMajor);
+    sum = sum + begin;
+#endif
     coopMatStore(sum, d, 0, N, gl_CooperativeMatrixLayoutRowMajor);
 }

@@ -24,6 +24,13 @@ impl Gen<'_> {
         }
         let [a, b] = [(scalars[0], A), (scalars[1], B)].map(|(scalar, use_)| self.mat(c.mat.problem, scalar, use_));
         let mat = c.mat;
+        // The sums of engines begin as 0.
+        let c = if self.side.chance(128) {
+            let zero = self.g.null(&mut self.m, mat.ty);
+            self.made_value(zero, mat, Gen::zero())
+        } else {
+            c
+        };
         let uint = self.uint();
         let (trips, zero, one) = (self.uniform(trips), self.u32(0), self.u32(1));
         let [header, body, next, merge] = std::array::from_fn(|_| self.m.fresh_id());

@@ -25,7 +25,7 @@ pub(super) struct Elements {
 }
 
 impl Gen<'_> {
-    fn made_value(&mut self, id: Id, mat: Mat, range: Range) -> Value {
+    pub(super) fn made_value(&mut self, id: Id, mat: Mat, range: Range) -> Value {
         Value { id, mat, range, used: false }
     }
 

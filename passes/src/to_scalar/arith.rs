@@ -109,6 +109,9 @@ impl Lower<'_, '_> {
             let why = "the operand is not a matrix of the same component type";
             return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
         };
+        if from.parts > 1 {
+            return self.sum_parts(r, from, to, value);
+        }
         let transposed = self.takes_transposed(result) || turns;
         self.transfer(r, &Conversion { from, to, transposed, op: None, truncates: false }, value)
     }

@@ -63,7 +63,8 @@ impl Lower<'_, '_> {
     }
 
     /// The function that takes a matrix through shared memory: elements are put there as `put` makes them, and what is in
-    /// the result is what `get` makes of those from the row and column on that `origin` says.
+    /// the result is what `get` makes of those from the row and column on that `origin` says. A row there has the row of each part of a partial
+    /// accumulator, one after the other.
     pub(super) fn pass(
         &mut self,
         r: InstRef,
@@ -75,16 +76,16 @@ impl Lower<'_, '_> {
         let StagedTransfer { label, from, to, elem, step } = *transfer;
         let zone = self.zone(r, from.workgroup)?;
         let shape = from.placement.shape;
-        let slices = self.slices(r, zone, elem, shape.rows, shape.cols, step)?;
+        let width = shape.cols * from.parts;
+        let slices = self.slices(r, zone, elem, shape.rows, width, step)?;
         let mut f = FunctionBuilder::new(self.m, &mut self.g, label, to.ty, &[from.ty]);
         let b = &mut f;
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
         let begin = lanes.begin(b, arena, slices.region);
         let buffer = ElementBuffer::new(b, begin, elem);
-        let (source, target) = (
-            LanePosition::new(b, lanes, from.placement, from.workgroup),
-            LanePosition::new(b, lanes, to.placement, to.workgroup),
-        );
+        let (source, part) = from.lane_position(b, lanes);
+        let target = LanePosition::new(b, lanes, to.placement, to.workgroup);
+        let begin_of_part = Affine::scaled(part, shape.cols);
         let value = b.param(0);
         let (reading, writing) = (unroll_much(from.placement.len()), unroll_much(to.placement.len()));
         let array = Array::new(b, from, value, reading != Unroll::Now);
@@ -101,7 +102,7 @@ impl Lower<'_, '_> {
                     where_(b, mine, &mut |b| {
                         let value = array.get(b, at);
                         let value = put(b, value);
-                        let place = cell(b, row, &col, shape.cols);
+                        let place = cell(b, row, &col.clone().plus(&begin_of_part), width);
                         buffer.put(b, arena, place, value);
                     });
                 });
@@ -113,7 +114,7 @@ impl Lower<'_, '_> {
                 let row = row.emit(b);
                 let (row, inside) = in_slice(b, slices, slice, row);
                 where_(b, inside, &mut |b| {
-                    let place = cell(b, row, &col, shape.cols);
+                    let place = cell(b, row, &col, width);
                     let value = get(b, arena, &buffer, place);
                     sink.set(b, at, value);
                 });

@@ -31,6 +31,8 @@ mod register_tile;
 mod resident;
 mod row_sums;
 mod row_uniform;
+mod separate_sums;
+mod split_k;
 mod staged_factor;
 mod tensor;
 
@@ -63,6 +65,8 @@ struct Mat {
     workgroup: bool,
     /// The direction in which it mostly lies in memory.
     order: MajorOrder,
+    /// The groups of lanes that each hold all of a partial accumulator ([`split_k`]); 1 of any other matrix.
+    parts: u32,
 }
 
 impl Mat {
@@ -135,7 +139,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     with_or_without(m, cx, lower)
 }
 
-/// With `wish`, factors may stay in shared memory, and small workgroups take so little of it that two run on a multiprocessor.
+/// With `wish`, factors may stay in shared memory, K is divided among groups of lanes, and small workgroups take so little shared memory that two
+/// run on a multiprocessor.
 fn lower(m: &mut Module, cx: &mut PassCx<'_>, wish: bool) -> Result<(), Refusal> {
     if let Some(r) = m.globals_with(Op::TypeCooperativeMatrixNV).next() {
         let why = "matrices of SPV_NV_cooperative_matrix are not lowered yet";
@@ -148,10 +153,18 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, wish: bool) -> Result<(), Refusal>
         types::coop_mat(m, *ty).is_some_and(|t| t.view(m, &constants).scope.fixed_as() == Some(Scope::Workgroup))
     };
     let staged = types.iter().copied().filter(in_workgroup).collect();
+    let divided = match lanes.count(true) {
+        Some(count) if wish => Some(split_k::Accumulators::new(m, &constants, count)?),
+        _ => None,
+    };
+    if let Some(divided) = &divided {
+        separate_sums::run(m, divided);
+    }
     dead_matrices::run(m, &constants, &types, &staged);
     let mut g = Globals::new(m);
     let sums_rows = row_sums::run(m, &mut g, &constants);
-    let mats = plan::collect(m, &constants, &lanes)?;
+    let partial = divided.map_or_else(FxHashMap::default, |divided| split_k::run(m, &mut g, &divided));
+    let mats = plan::collect(m, &constants, &lanes, &partial)?;
     let deferred = plan::deferred(m, &mats);
     let ahead = ahead::find(m, &deferred);
     let settled = if wish { plan::settled(m, &mats, &deferred) } else { FxHashMap::default() };
@@ -224,7 +237,7 @@ fn runs_beside_another(mats: &FxHashMap<Id, Mat>, lanes: &lanes::LaneSource) -> 
 
 impl Lower<'_, '_> {
     fn report(&mut self) {
-        let mut mats: Vec<&Mat> = self.mats.values().collect();
+        let mut mats: Vec<&Mat> = self.mats.values().filter(|m| m.parts == 1).collect();
         mats.sort_by_key(|m| m.ty);
         for mat in mats {
             let view = types::coop_mat(self.m, mat.ty).map(|t| t.view(self.m, &self.constants).to_string());

@@ -18,11 +18,13 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, Module, Op};
 
-/// Every matrix type with its dimensions, and the thread grids that hold them.
+/// Every matrix type with its dimensions, and the thread grids that hold them. `partial` are the types of partial accumulators, with the groups
+/// of lanes among which K is divided for each.
 pub(super) fn collect(
     m: &Module,
     constants: &Constants,
     lanes: &lanes::LaneSource,
+    partial: &FxHashMap<Id, u32>,
 ) -> Result<FxHashMap<Id, Mat>, Refusal> {
     let found = logical(m, constants)?;
     let uses: FxHashMap<Id, Use> = found.iter().map(|l| (l.ty.id, l.shape.use_)).collect();
@@ -46,6 +48,7 @@ pub(super) fn collect(
         let reduced = reduced_by_rows(m, &by_id);
         for Logical { ty, scalar, shape, workgroup, .. } in of_scope {
             let order = directions.of(ty.id, shape.use_);
+            let parts = partial.get(&ty.id).copied().unwrap_or(1);
             let placement = match shape.use_ {
                 _ if !scope => {
                     let placement = grid.blocked(held(shape, ty.id));
@@ -54,6 +57,7 @@ pub(super) fn collect(
                     }
                     placement
                 }
+                Use::Accumulator if parts > 1 => tile(count / parts, shape, pieces.of(shape), false),
                 Use::Accumulator => tile(count, shape, pieces.of(shape), reduced.contains(&(shape.rows, shape.cols))),
                 _ => {
                     // What is put into shared memory in slices of K should be every lane's work each time.
@@ -63,7 +67,7 @@ pub(super) fn collect(
                 }
             };
             let elem = ty.component;
-            mats.insert(ty.id, Mat { ty: ty.id, elem, scalar, placement, workgroup, order });
+            mats.insert(ty.id, Mat { ty: ty.id, elem, scalar, placement, workgroup, order, parts });
         }
     }
     Ok(mats)

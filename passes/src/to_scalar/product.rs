@@ -24,12 +24,12 @@ use super::k_loop::{FactorFill, FillMethod, KLoop, NextIteration, call};
 use super::memory::Access;
 use super::staged_factor::{Factor, StagedFactor};
 use super::{Key, Lower, Mat};
-use crate::Refusal;
 use crate::matrix::arena::{Arena, Elem, Region};
 use crate::matrix::bits::small_type;
 use crate::matrix::lanes::LaneSource;
 use crate::matrix::placement::whole_pieces;
 use crate::tensor;
+use crate::{Cause, Refusal};
 use coop_ir::builder::{FunctionBuilder, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
 use std::ops::Range;
@@ -53,6 +53,9 @@ const SHORTEST_WIDE: u32 = 8;
 /// load a part of each factor. An H100 reached 49.9 TFLOP/s with slices of 32 in two stages, 49.2 in one, 47.3 with slices of 16. Longer
 /// ones are for many lanes with few sums: of 256 lanes with a tile of 32 x 64, 64 would decode a slice of 32.
 const PAIRED_SLICES: [(u32, u32); 8] = [(32, 2), (32, 1), (64, 2), (64, 1), (128, 1), (16, 2), (16, 1), (8, 1)];
+
+/// The `k` of a slice that each group of lanes multiplies at least, where K is divided among groups: whole words of any element.
+const LEAST_K_OF_PART: u32 = 4;
 
 /// Slices of what lanes hold that are written out at most.
 pub(super) const WRITTEN_OUT_SLICES: u32 = 4;
@@ -171,13 +174,23 @@ impl Lower<'_, '_> {
         let stages = if slice == depth { 1 } else { stages };
         let (a, b) = self.factors(mul, sources, slice, wide);
         let work = mul.d.placement.len();
+        let of_group = slice / mul.d.parts;
+        if mul.d.parts > 1 && !slice.is_multiple_of(mul.d.parts * LEAST_K_OF_PART) {
+            let why = format!(
+                "there is no room for a slice of K of which each of {} groups of lanes multiplies a part",
+                mul.d.parts
+            );
+            let remedy = "use smaller matrices, or less shared memory";
+            let refusal = Refusal::new("refused-shared-memory", Some(r), why, remedy);
+            return Err(refusal.caused_by(Cause::OutOfSharedMemory));
+        }
         let wanted = match (a.k_along && a.packed, b.k_along && b.packed) {
             (true, true) => a.k_piece().min(b.k_piece()),
             (true, false) => a.k_piece(),
             (false, true) => b.k_piece(),
-            (false, false) => whole_pieces(slice, 8),
+            (false, false) => whole_pieces(of_group, 8),
         };
-        let mut block = wanted.min(LONGEST_BLOCK);
+        let mut block = wanted.min(LONGEST_BLOCK).min(1 << of_group.trailing_zeros());
         let least =
             [a, b].iter().filter(|f| f.k_along && f.packed).map(|f| 32u32.div_ceil(f.elem.scalar.width())).max();
         while block > least.unwrap_or(1) && block * work > WRITTEN_OUT {
@@ -238,6 +251,7 @@ impl Lower<'_, '_> {
             };
             let factors = || [a, b].into_iter().zip(sources);
             let fits = depth.is_multiple_of(slice)
+                && slice.is_multiple_of(mul.d.parts * LEAST_K_OF_PART)
                 && bytes <= room
                 && factors().all(|(factor, source)| !factor.transposed || loaded(&factor, source));
             let loading = factors().filter(|(_, source)| is_loaded(source)).map(|(factor, _)| factor.loading_lanes());
@@ -252,11 +266,13 @@ impl Lower<'_, '_> {
     /// Slices, whether they are widened, and stages, where each element is summed by itself.
     fn singles(&mut self, mul: MulAdd, sources: &[Source; 2], room: u32) -> (MulAdd, u32, bool, u32) {
         let depth = mul.a.placement.shape.cols;
+        // Of a partial accumulator each lane has as many sums as of one of `parts` times its size, whose slices would be as long for what is fetched.
+        let (whole, longer) = if mul.d.parts > 1 { (mul.d.parts * LEAST_K_OF_PART, 2) } else { (1, 1) };
         let mut longest = |wide: bool, stages: u32, most: u32| {
             let fits = |slice: &u32| {
                 let (a, b) = self.factors(mul, sources, *slice, wide);
                 let bytes = slice_bytes(&a, &b).saturating_mul(stages);
-                depth.is_multiple_of(*slice) && bytes <= room
+                depth.is_multiple_of(*slice) && slice.is_multiple_of(whole) && bytes <= room
             };
             // Whole slices, so that none is longer than what is left.
             (1..=depth.min(most)).rev().find(fits).unwrap_or(1)
@@ -264,7 +280,7 @@ impl Lower<'_, '_> {
         // Conversions are cheaper once, when the element is staged, than each time that an element is read; two stages spare half of
         // the barriers. What lanes hold is looked through for each slice, so slices of that are long.
         let held = sources.iter().any(|s| matches!(s, Source::Value(_) | Source::Moved(..)));
-        let (wanted, two) = if held { (LONGEST_SLICE, 1) } else { (LONGEST_WIDE, 2) };
+        let (wanted, two) = if held { (LONGEST_SLICE, 1) } else { (LONGEST_WIDE * longer, 2) };
         let stages = if depth > wanted { two } else { 1 };
         match (longest(true, stages, wanted), longest(true, 1, wanted)) {
             (slice, _) if slice > wanted.min(depth) / 2 => (mul, slice, true, stages),

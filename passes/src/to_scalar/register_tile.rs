@@ -48,10 +48,11 @@ impl Lower<'_, '_> {
         let b = &mut f;
         let stage = if plan.stages > 1 { Index::Value(b.param(1)) } else { Index::Const(0) };
         let (arena, lanes) = (&mut self.arena, &mut self.lanes);
-        let lane_position = LanePosition::new(b, lanes, plan.mul.d.placement, plan.mul.d.workgroup);
+        let (lane_position, part) = plan.mul.d.lane_position(b, lanes);
+        let first = Affine::scaled(part, plan.slice / plan.mul.d.parts);
         let k = plan.has_resident().then(|| Index::Value(b.param(types.len() - 1)));
         let [x, y] = plan.staged(b, lanes, arena).map(|s| s.stage(b, stage).from(b, k));
-        let tile = RegisterTile { plan, lane_position };
+        let tile = RegisterTile { plan, lane_position, first };
         let before = b.param(0);
         let after = if plan.mul.sums_in_registers() {
             tile.in_registers(b, arena, [&x, &y], before, sums)
@@ -73,6 +74,8 @@ impl MulAdd {
 struct RegisterTile {
     plan: Plan,
     lane_position: LanePosition,
+    /// The first `k` of a slice that the lane multiplies.
+    first: Affine,
 }
 
 impl RegisterTile {
@@ -106,7 +109,7 @@ impl RegisterTile {
             variables.push(variable);
         }
         // A few blocks without a jump between them; written out, they would make the module much larger.
-        let blocks = plan.slice / plan.block;
+        let blocks = plan.slice / plan.mul.d.parts / plan.block;
         let how = if blocks * plan.block <= STRAIGHT { Unroll::Ask } else { Unroll::No };
         b.repeat(blocks, how, &mut |b, n| {
             self.block(b, arena, factors, n, (&variables, vector, width));
@@ -199,7 +202,7 @@ impl RegisterTile {
         let mut sums: Vec<Id> = variables.iter().map(|v| b.ids(Op::Load, vector, &[*v])).collect();
         let block = self.plan.block;
         let at_once = if factors.iter().any(|f| f.factor.k_along) { block } else { 1 };
-        let first = Affine::scaled(n, block);
+        let first = Affine::scaled(n, block).plus(&self.first);
         let known = &mut FxHashMap::default();
         for n in (0..block).step_by(at_once as usize) {
             let k = first.clone().plus(&Affine::constant(n));
