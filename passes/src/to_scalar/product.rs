@@ -54,6 +54,12 @@ const SHORTEST_WIDE: u32 = 8;
 /// ones are for many lanes with few sums: of 256 lanes with a tile of 32 x 64, 64 would decode a slice of 32.
 const PAIRED_SLICES: [(u32, u32); 8] = [(32, 2), (32, 1), (64, 2), (64, 1), (128, 1), (16, 2), (16, 1), (8, 1)];
 
+/// Where K is divided among groups of lanes and a lane has no more sums than this, two stages are worth more than longer slices: products of q4_0 at
+/// 4096 x 32 x 14336 (tiles of 32 x 32, 256 lanes) had 10.2 TFLOP/s with two of 64 on an H100 and 8.0 with one of 128, but those at 4096 x 64 x 14336, with
+/// 64 sums, 19.3 and 20.5.
+const FEW_SUMS_OF_PART: u32 = 32;
+const TWO_STAGES: (u32, u32) = (64, 2);
+
 /// The `k` of a slice that each group of lanes multiplies at least, where K is divided among groups: whole words of any element.
 const LEAST_K_OF_PART: u32 = 4;
 
@@ -257,6 +263,9 @@ impl Lower<'_, '_> {
             let loading = factors().filter(|(_, source)| is_loaded(source)).map(|(factor, _)| factor.loading_lanes());
             fits.then(|| loading.min().unwrap_or(0))
         };
+        if mul.d.parts > 1 && placement.len() <= FEW_SUMS_OF_PART && busy(TWO_STAGES).is_some() {
+            return Some((mul, TWO_STAGES.0, TWO_STAGES.1));
+        }
         // Of equals the first.
         let fitting = PAIRED_SLICES.into_iter().rev().filter_map(|slices| Some((busy(slices)?, slices)));
         let (_, (slice, stages)) = fitting.max_by_key(|(busy, _)| *busy)?;
