@@ -276,11 +276,19 @@ impl Storage {
             }
             return Ok(());
         }
-        let refuse =
-            |why: String| Refusal::new(r, why, "access the memory directly, by access chains from its variable");
+        if address::compares_pointers(i.op) && self.addresses.reaches(b.module, &i) {
+            let why = format!("{} takes device addresses, for which SPIR-V does not have it", i.op);
+            return Err(Refusal::new(r, why, "convert the addresses to integers, by OpConvertPtrToU"));
+        }
+        let remedy = match i.op {
+            op if op.is_atomic() => "use atomic operations on 32-bit integers",
+            op if op.is_element_chain() => "decorate the type of the pointer with ArrayStride, or index an array",
+            _ => "access the memory directly, by access chains from its variable",
+        };
+        let refuse = |why: String| Refusal::new(r, why, remedy);
         let done = match i.op {
-            op if op.is_member_chain() && self.addresses.reaches(b.module, &i) => self.address(b, r, &i),
-            op if op.is_member_chain() => self.chain(b, &i),
+            op if op.is_typed_access_chain() && self.addresses.reaches(b.module, &i) => self.address(b, r, &i),
+            op if op.is_typed_access_chain() => self.chain(b, &i),
             Op::CopyObject => self.copy_of_pointer(b, &i),
             Op::Load => self.load(b, &i),
             Op::Store => match self.joined.runs.remove(&r) {
@@ -306,13 +314,30 @@ impl Storage {
     fn chain(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
         let (Some(chain), Some(result)) = (i.access_chain(), i.result) else { return Ok(()) };
         let Some(mut place) = self.place(b.module, chain.base) else { return Ok(()) };
-        for index in i.ids_from(chain.first) {
-            place.step(b.module, &self.layout, index)?;
-        }
+        self.steps(b.module, i, &mut place)?;
         let non_uniform = |id: Id| self.layout.decorations.has(id, Decoration::NonUniform);
         place.non_uniform |= non_uniform(result) || non_uniform(chain.base);
         self.places.insert(result, place);
         Ok(())
+    }
+
+    /// Goes from the place of the base of an access chain to the one that its indices select.
+    fn steps(&self, m: &Module, i: &Inst, place: &mut Place) -> Result<(), String> {
+        let Some(chain) = i.access_chain() else { return Ok(()) };
+        let mut indices = i.ids_from(chain.first);
+        if i.op.is_element_chain()
+            && let Some(element) = indices.next()
+        {
+            let stride =
+                m.type_of(chain.base).and_then(|ty| self.layout.decorations.value(ty, Decoration::ArrayStride));
+            let stride = stride
+                .ok_or_else(|| format!("the type of the pointer that {} starts from has no ArrayStride", i.op))?;
+            if !place.is_in_block() {
+                return Err(format!("{} counts descriptors", i.op));
+            }
+            place.skip(m, &self.layout, element, stride);
+        }
+        indices.try_for_each(|index| place.step(m, &self.layout, index))
     }
 
     fn copy_of_pointer(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
