@@ -11,7 +11,7 @@ use coop_exec::{Case, Outcome, Vulkan, vulkan_test};
 use coop_ir::{Module, Op};
 
 /// The modules with cases.
-const NAMES: [&str; 5] = ["layouts", "racing", "coherent", "addresses", "elements"];
+const NAMES: [&str; 6] = ["layouts", "racing", "coherent", "addresses", "elements", "shared"];
 
 fn module(name: &str) -> Module {
     let path = repository().join(format!("testdata/components/{name}.spvasm"));
@@ -245,6 +245,21 @@ fn memory_that_invocations_share_is_coherent() {
     );
     // The scope of the queue family, and the semantics that make available and visible.
     assert_eq!((count("OpConstant %uint 5"), count("OpConstant %uint 24904")), (0, 0), "{text}");
+}
+
+/// Blocks of shared memory that overlap become one array where the device takes no layout of it, and stay blocks where it does.
+#[test]
+fn blocks_of_shared_memory_become_one_array() {
+    let all = Lacks::FEATURES;
+    let narrow = [Feature::WorkgroupMemoryExplicitLayout8BitAccess, Feature::WorkgroupMemoryExplicitLayout16BitAccess];
+    let rows = [(lacks(&narrow), 4), (lacks(&[Feature::WorkgroupMemoryExplicitLayout]), 1), (lacks(&all), 1)];
+    for (lacks, count) in rows {
+        let lowered = lowered("shared", &module("shared"), lacks).module;
+        let class = |r| coop_ir::types::storage_of(&lowered, lowered.inst(r).result?);
+        let shared =
+            lowered.globals_with(Op::Variable).filter(|r| class(*r) == Some(coop_ir::spv::StorageClass::Workgroup));
+        assert_eq!(shared.count(), count, "{:?}", lacks.features().collect::<Vec<_>>());
+    }
 }
 
 /// Arrays of descriptors keep their bindings, and the decorations of indices that differ.

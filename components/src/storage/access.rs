@@ -57,6 +57,10 @@ impl Words {
 
     /// Returns the type of a variable of words.
     pub(super) fn variable_type(&mut self, m: &mut Module, g: &mut Globals, buffer: &Buffer) -> Id {
+        if let Some(len) = buffer.len.filter(|_| buffer.plain) {
+            let array = g.array(m, self.uint, len);
+            return g.pointer(m, buffer.class, array);
+        }
         let mut ty = self.block_type(m, g, buffer);
         if let Some(array) = buffer.descriptors {
             let operands = match Type::of(m, array) {
@@ -464,7 +468,7 @@ impl Words {
         let zero = b.u32(0);
         let mut operands = vec![access.place.variable];
         operands.extend(access.place.descriptor);
-        operands.push(zero);
+        operands.extend(Some(zero).filter(|_| !access.buffer.plain));
         if access.buffer.words == 1 {
             operands.push(b.index(word));
         } else {

@@ -12,6 +12,7 @@ use super::number::as_u32;
 use super::place::Place;
 use super::{Buffer, Storage};
 use crate::Lacks;
+use crate::address_casts::EXTENSION;
 use crate::long::pair::{Code, Pair};
 use coop_ir::builder::{FunctionBuilder, Globals, add_global, require_extension};
 use coop_ir::hash::FxHashMap;
@@ -20,9 +21,6 @@ use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-
-/// The extension with casts between addresses and pairs of words, part of SPIR-V 1.5.
-const EXTENSION: &str = "SPV_KHR_physical_storage_buffer";
 
 /// Pointers to memory at device addresses that becomes words.
 pub(super) struct Addresses {
@@ -61,6 +59,7 @@ impl Addresses {
             words: 1,
             buffer_block: false,
             parts_written: false,
+            plain: false,
         };
         let mut addresses = Addresses { pointees, buffer, words: uint, code };
         addresses.buffer.parts_written = addresses.stores(m);
