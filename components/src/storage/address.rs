@@ -198,7 +198,7 @@ impl Storage {
 
 /// Returns true if an instruction compares pointers, or computes their difference.
 pub(super) fn compares_pointers(op: Op) -> bool {
-    matches!(op, Op::PtrEqual | Op::PtrNotEqual | Op::PtrDiff)
+    op == Op::PtrDiff || matches!(op, Op::PtrEqual | Op::PtrNotEqual)
 }
 
 /// Returns the structs that a type is made of.

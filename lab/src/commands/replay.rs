@@ -44,7 +44,8 @@ pub(crate) struct Replay {
     /// The lanes of a lowered matrix
     #[arg(long, value_enum, default_value_t)]
     lanes: LanesName,
-    /// Print a table in Markdown: which modules the device runs as they are, which lowered, and why not
+    /// Print a table in Markdown: which modules the device runs as they are, which lowered, by lanes of subgroups or else of the local
+    /// index, and why not
     #[arg(long, requires = "target")]
     table: bool,
     /// Only the first recorded run of each module
@@ -351,11 +352,64 @@ impl Replay {
         let options = RunOptions::default();
         let Some(target) = self.target else { return Ok(runner.run(module, case, &options)?.outcome) };
         let profile = OnArgs::profile(runners);
-        let mut lowered = lower(module, case, target, self.lanes, profile, &self.on.interp)?;
-        if let Some(profile) = profile {
-            let options = coop_components::Options::new(Lacks::of(profile));
-            coopmat::fit::components(module, &options, &mut lowered, true).map_err(Failure::Lower)?;
+        let run = |lanes: LanesName| -> Result<coop_exec::Outcome, Failure> {
+            let mut lowered = lower(module, case, target, lanes, profile, &self.on.interp)?;
+            if let Some(profile) = profile {
+                let options = coop_components::Options::new(Lacks::of(profile));
+                coopmat::fit::components(module, &options, &mut lowered, true).map_err(Failure::Lower)?;
+            }
+            Ok(runner.run(&lowered.module, &asked(case, &lowered.report), &options)?.outcome)
+        };
+        // An engine gets lanes by local index where those of subgroups are refused.
+        let first = run(self.lanes);
+        if self.row && matches!(self.lanes, LanesName::Subgroup) && first.is_err() {
+            run(LanesName::LocalIndex).or(first)
+        } else {
+            first
         }
-        Ok(runner.run(&lowered.module, &asked(case, &lowered.report), &options)?.outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coop_cli::process::End;
+
+    fn runs(agree: usize, differ: usize, refused: usize, why: &str) -> Tally {
+        Tally { agree, differ, refused, reasons: vec![why.to_owned()], ..Tally::default() }
+    }
+
+    /// Each module is a row, and in one of the sums.
+    #[test]
+    fn rows_and_sums() {
+        let mut table = Table::default();
+        let mut enter = |name: &str, native: Option<&str>, runs: Tally| {
+            let reasons: Vec<String> = runs.reasons.iter().filter(|why| !why.is_empty()).cloned().collect();
+            table.enter(name, native.map(str::to_owned), &runs, &reasons);
+        };
+        enter("fine", None, runs(2, 0, 0, ""));
+        enter("some", Some("no f16"), runs(1, 0, 1, "subgroups of 4 | 8 [refused-lanes]; more"));
+        enter("none", Some("no f16"), runs(0, 0, 1, "why [refused-lanes]; a remedy"));
+        enter("large", Some("no f16"), runs(0, 0, 1, "too large\n  40960 bytes of shared memory, and it has 32768"));
+        enter("wrong", Some("no f16"), runs(1, 1, 0, ""));
+        enter("unknown", None, Tally::default());
+        let end = End::OutOfTime(Duration::from_secs(3));
+        table.ended("slow", &Finished { end, stdout: String::new(), stderr: "at it\n".to_owned() });
+        let text = table.text();
+        for row in [
+            "| fine | yes | 2 of 2 |  |",
+            "| some | no f16 | 1 of 2 | subgroups of 4 / 8 [refused-lanes]; more |",
+            "| none | no f16 | - | why [refused-lanes]; a remedy |",
+            "| large | no f16 | - | too large 40960 bytes of shared memory, and it has 32768 |",
+            "| wrong | no f16 | 2 of 2, 1 differ |  |",
+            "Of 6 modules 1 run as they are.",
+            "all runs of 1 agree",
+            "some of 1, of which",
+            "of 1 a run differs. Not run: beyond its limits 1, lanes 1.",
+            "over a limit, at 1. 1 more",
+        ] {
+            assert!(text.contains(row), "{row}: {text}");
+        }
+        assert!(text.contains("| slow | | - | the process ") && text.contains(": at it |"), "{text}");
     }
 }
