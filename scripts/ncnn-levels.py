@@ -352,8 +352,11 @@ def table(tools, out, chosen, levels, timed):
             growth = "%.1f" % (instructions(lowered) / instructions(other))
             slower = ""
             if timed and compared == "equal":
-                ours, theirs = runs.times(name, [lowered, other])
+                # ncnn's own runs on lavapipe's matrices: as scalar code it says what the types alone take.
+                plain, _ = runs.lower(other, name, level + " own", spec, ["--profile", "mesa-lavapipe"]) if name in matrices else (None, "")
+                ours, theirs, *scalar = runs.times(name, [lowered, other] + ([plain] if plain else []))
                 slower = "%.1f" % (ours / theirs)
+                slower += "".join(" (%.1f to it as scalar code)" % (ours / time) for time in scalar)
             there = ""
             # On SwiftShader levels of storage are those of packed numbers: it has neither.
             if "storage" not in level:

@@ -30,7 +30,7 @@ pub(crate) fn run(
     if !names.iter().any(|name| has(name)) {
         return Ok(lowered);
     }
-    let all = || Lacks::FEATURES.into_iter().filter_map(Lacks::without).fold(Lacks::default(), Lacks::and);
+    let all = Lacks::all;
     if options.lacks.is_empty() {
         options.lacks = all();
     }

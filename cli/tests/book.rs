@@ -32,6 +32,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "coopcheck --watch", "ends by an interrupt only; cli/tests/project.rs and cli/tests/lsp.rs run both"),
     ("README.md", "scripts/test.sh", "runs this test"),
     ("README.md", "scripts/try.sh", "fetches drivers and builds; cli/tests/cooprun.rs does the same"),
+    (
+        "docs/component-types.md",
+        "scripts/drivers.sh run --swiftshader",
+        "many minutes; lab/tests/hardware.rs has a module in the interpreter",
+    ),
     ("docs/drivers.md", "scripts/drivers.sh run --opencl pocl cooplab ", "a campaign of minutes"),
     (
         "docs/drivers.md",

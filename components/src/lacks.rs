@@ -5,17 +5,23 @@ use coop_ir::Module;
 use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::Scalar;
 
-/// The features that a device lacks and that the passes do without: of component types, and the Vulkan memory model.
+/// The features that a device lacks and that the passes do without: of component types, the Vulkan memory model, and shared memory
+/// with an explicit layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lacks {
     features: Features,
     /// The newest version of SPIR-V, if there is a newer one.
     spirv: Option<(u8, u8)>,
+    /// True if the driver ends at casts of device addresses to pointers of another type.
+    address_casts: bool,
 }
+
+/// The beginning of the names of drivers that end at casts of device addresses to pointers of another type.
+const ENDS_AT_CASTS: &str = "SwiftShader";
 
 impl Lacks {
     /// The features that the passes of this crate do without.
-    pub const FEATURES: [Feature; 15] = [
+    pub const FEATURES: [Feature; 16] = [
         Feature::ShaderFloat16,
         Feature::ShaderFloat8,
         Feature::ShaderInt16,
@@ -31,30 +37,34 @@ impl Lacks {
         Feature::StoragePushConstant8,
         Feature::WorkgroupMemoryExplicitLayout8BitAccess,
         Feature::VulkanMemoryModel,
+        Feature::WorkgroupMemoryExplicitLayout,
     ];
 
     /// Returns the features of [`Lacks::FEATURES`] that a device lacks; none for a device that is not programmed by Vulkan.
     pub fn of(profile: &Profile) -> Lacks {
         let lacks = |f: &Feature| profile.api == Api::Vulkan && !profile.has(*f);
         let spirv = Some(profile.spirv_version()).filter(|v| profile.api == Api::Vulkan && *v < Profile::NEWEST_SPIRV);
-        Lacks { features: Lacks::FEATURES.into_iter().filter(lacks).collect(), spirv }
+        let address_casts = profile.driver.starts_with(ENDS_AT_CASTS);
+        Lacks { features: Lacks::FEATURES.into_iter().filter(lacks).collect(), spirv, address_casts }
     }
 
-    /// Returns the lack of every feature of [`Lacks::FEATURES`].
+    /// Returns the lack of every feature of [`Lacks::FEATURES`], and of casts of device addresses.
     pub fn all() -> Lacks {
-        Lacks { features: Lacks::FEATURES.into_iter().collect(), spirv: None }
+        Lacks { features: Lacks::FEATURES.into_iter().collect(), spirv: None, address_casts: true }
     }
 
     /// Returns the lack of a feature; `None` if no pass does without it.
     pub fn without(feature: Feature) -> Option<Lacks> {
-        Lacks::FEATURES.contains(&feature).then(|| Lacks { features: [feature].into_iter().collect(), spirv: None })
+        let of = |features| Lacks { features, ..Lacks::default() };
+        Lacks::FEATURES.contains(&feature).then(|| of([feature].into_iter().collect()))
     }
 
     /// Returns what one or the other lacks.
     #[must_use]
     pub fn and(self, other: Lacks) -> Lacks {
         let spirv = self.spirv.into_iter().chain(other.spirv).min();
-        Lacks { features: self.features.iter().chain(other.features.iter()).collect(), spirv }
+        let features = self.features.iter().chain(other.features.iter()).collect();
+        Lacks { features, spirv, address_casts: self.address_casts || other.address_casts }
     }
 
     /// Returns true if nothing is lacking.
@@ -65,6 +75,19 @@ impl Lacks {
     /// Returns the version of SPIR-V that a module is to have: `None` if the device takes its own.
     pub(crate) fn older_than(self, m: &Module) -> Option<(u8, u8)> {
         self.spirv.filter(|newest| m.header.version_pair() > *newest)
+    }
+
+    /// Returns true if the driver ends at casts of device addresses to pointers of another type.
+    pub(crate) fn address_casts(self) -> bool {
+        self.address_casts
+    }
+
+    /// Returns true if shared memory of a module has an explicit layout, and the device takes none: it lacks the feature, or the
+    /// version of SPIR-V that the extension is for.
+    pub(crate) fn shared_layout(self, m: &Module) -> bool {
+        let lacking =
+            || self.has(Feature::WorkgroupMemoryExplicitLayout) || self.older_than(m).is_some_and(|v| v < (1, 4));
+        SHARED_LAYOUT.iter().any(|c| m.enables(*c)) && lacking()
     }
 
     /// Returns the lacking features.
@@ -91,6 +114,13 @@ impl Lacks {
         self.has(feature) && (m.enables(capability) || classes.iter().any(|c| self.storage(*c, scalar)))
     }
 }
+
+/// The capabilities of shared memory with an explicit layout.
+pub(crate) const SHARED_LAYOUT: [Capability; 3] = [
+    Capability::WorkgroupMemoryExplicitLayoutKHR,
+    Capability::WorkgroupMemoryExplicitLayout8BitAccessKHR,
+    Capability::WorkgroupMemoryExplicitLayout16BitAccessKHR,
+];
 
 /// The feature and the capability for arithmetic with a type.
 fn arithmetic(scalar: Scalar) -> Option<(Feature, Capability)> {

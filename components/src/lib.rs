@@ -14,6 +14,7 @@
 //! 4. The output declares no capability for which the device lacks the feature ([`Lacks`]).
 //! 5. [`coop_ir::verify`] holds after each pass.
 
+mod address_casts;
 mod cast;
 mod constants;
 mod dot;

@@ -2,8 +2,8 @@
 
 use crate::report::instructions;
 use crate::{
-    Error, Lacks, Lowered, Refusal, Report, constants, dot, float8, half, integer, long, memory_model, nulls, storage,
-    version,
+    Error, Lacks, Lowered, Refusal, Report, address_casts, constants, dot, float8, half, integer, long, memory_model,
+    nulls, storage, version,
 };
 use coop_device::{Feature, Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
@@ -62,6 +62,11 @@ pub static PASSES: &[Pass] = &[
         run: integer::run,
     },
     Pass { name: "null-arrays", summary: "spell out null arrays, at which spirv-opt ends", run: nulls::run },
+    Pass {
+        name: "address-casts",
+        summary: "cast device addresses by way of their words, where the driver ends at casts to other pointers",
+        run: address_casts::run,
+    },
     Pass { name: "lacking", summary: "remove the capabilities that nothing needs any more", run: capabilities },
     Pass { name: "version", summary: "declare the version of SPIR-V that the device takes", run: version::run },
 ];
@@ -176,11 +181,13 @@ pub(crate) fn too_many(m: &Module) -> Result<(), Refusal> {
     Err(Refusal { rule: "refused-limit", at: None, reason, remedy })
 }
 
-/// Returns true if the device lacks a feature that a capability of the module needs, or its version of SPIR-V.
+/// Returns true if the device lacks a feature that a capability of the module needs, its version of SPIR-V, or casts that it has.
 fn needs_any(m: &Module, lacks: Lacks) -> bool {
     let older = lacks.older_than(m).is_some();
+    let casts = lacks.address_casts() && address_casts::has_any(m);
     let dots = lacks.has(Feature::ShaderIntegerDotProduct) && m.enables(Capability::DotProduct);
     older
+        || casts
         || dots
         || m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
 }

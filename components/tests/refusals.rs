@@ -109,18 +109,23 @@ fn declarations_that_nothing_uses_are_not_refused() {
     assert!(!lowered.module.capabilities().any(|c| c == coop_ir::spv::Capability::Float16));
 }
 
-/// Atomic operations on narrow numbers at addresses, and addresses computed in elements.
+/// Atomic operations on narrow numbers at addresses, comparisons of addresses, and elements of no known size.
 #[test]
 fn accesses_by_address_without_a_lowering() {
     let globals = "%far = OpTypePointer PhysicalStorageBuffer %half\n%2 = OpConstant %uint 2";
     let given = "%null = OpConstantNull %far";
     let rows = [
-        ("%v = OpAtomicFAddEXT %half %null %1 %0 %one", "OpAtomicFAddEXT"),
-        ("%v = OpPtrAccessChain %far %null %2", "OpPtrAccessChain"),
+        ("%v = OpAtomicFAddEXT %half %null %1 %0 %one", "OpAtomicFAddEXT", "OpAtomicFAddEXT on f16"),
+        ("%v = OpPtrAccessChain %far %null %2", "OpPtrAccessChain", "no ArrayStride"),
+        ("%v = OpPtrAccessChain %phalf %pointer %2", "OpPtrAccessChain", "no ArrayStride"),
+        ("%v = OpPtrDiff %uint %null %null", "OpPtrDiff", "takes device addresses"),
+        ("%v = OpPtrEqual %bool %null %null", "OpPtrEqual", "takes device addresses"),
+        ("%v = OpPtrNotEqual %bool %null %null", "OpPtrNotEqual", "takes device addresses"),
     ];
-    for (code, op) in rows {
+    for (code, op, why) in rows {
         let module = module(&format!("{globals}\n{given}"), code);
         let refused = refusal(op, &module);
+        assert!(refused.reason.contains(why), "{refused}");
         let at = refused.at.unwrap_or_else(|| panic!("{op}: {refused}"));
         assert_eq!(module.inst(at).op.to_string(), op, "{refused}");
     }

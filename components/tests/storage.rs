@@ -11,7 +11,7 @@ use coop_exec::{Case, Outcome, Vulkan, vulkan_test};
 use coop_ir::{Module, Op};
 
 /// The modules with cases.
-const NAMES: [&str; 4] = ["layouts", "racing", "coherent", "addresses"];
+const NAMES: [&str; 6] = ["layouts", "racing", "coherent", "addresses", "elements", "shared"];
 
 fn module(name: &str) -> Module {
     let path = repository().join(format!("testdata/components/{name}.spvasm"));
@@ -97,6 +97,123 @@ vulkan_test!(
     }
 );
 
+/// Elements are counted inside of an object too.
+#[test]
+fn elements_in_bounds() {
+    let (module, case) = with_case("elements");
+    let wanted = interpret("elements", &module, &case, 8);
+    let path = repository().join("testdata/components/elements.spvasm");
+    let source =
+        std::fs::read_to_string(path).expect("readable").replace("OpPtrAccessChain", "OpInBoundsPtrAccessChain");
+    let lowered = lowered("elements in bounds", &parse(&source), everything()).module;
+    assert!(lowered.all().all(|r| !lowered.inst(r).op.is_element_chain()));
+    same("elements in bounds", &interpret("elements in bounds", &lowered, &case, 8), &wanted);
+}
+
+/// Numbers of 16, 32 and 64 bits at odd addresses, where the module states an alignment of 1.
+fn unaligned() -> (Module, Case) {
+    let source = r#"
+        OpCapability Shader
+        OpCapability Int64
+        OpCapability Int16
+        OpCapability StorageBuffer16BitAccess
+        OpCapability PhysicalStorageBufferAddresses
+        OpMemoryModel PhysicalStorageBuffer64 GLSL450
+        OpEntryPoint GLCompute %main "main" %id %push
+        OpExecutionMode %main LocalSize 8 1 1
+        OpDecorate %id BuiltIn GlobalInvocationId
+        OpMemberDecorate %packed 0 Offset 0
+        OpMemberDecorate %packed 1 Offset 2
+        OpMemberDecorate %packed 2 Offset 6
+        OpDecorate %addresses Block
+        OpMemberDecorate %addresses 0 Offset 0
+        OpMemberDecorate %addresses 1 Offset 8
+        %void = OpTypeVoid
+        %fn = OpTypeFunction %void
+        %uint = OpTypeInt 32 0
+        %short = OpTypeInt 16 1
+        %ulong = OpTypeInt 64 0
+        %v3uint = OpTypeVector %uint 3
+        %packed = OpTypeStruct %short %uint %ulong
+        %far = OpTypePointer PhysicalStorageBuffer %packed
+        %addresses = OpTypeStruct %ulong %ulong
+        %to_addresses = OpTypePointer PushConstant %addresses
+        %to_ulong = OpTypePointer PushConstant %ulong
+        %in_v3uint = OpTypePointer Input %v3uint
+        %0 = OpConstant %uint 0
+        %1 = OpConstant %uint 1
+        %bytes = OpConstant %ulong 14
+        %from = OpConstant %ulong 1
+        %to = OpConstant %ulong 3
+        %id = OpVariable %in_v3uint Input
+        %push = OpVariable %to_addresses PushConstant
+        %main = OpFunction %void None %fn
+        %entry = OpLabel
+        %all = OpLoad %v3uint %id
+        %i = OpCompositeExtract %uint %all 0
+        %wide = OpUConvert %ulong %i
+        %offset = OpIMul %ulong %wide %bytes
+        %pa = OpAccessChain %to_ulong %push %0
+        %a = OpLoad %ulong %pa
+        %pb = OpAccessChain %to_ulong %push %1
+        %b = OpLoad %ulong %pb
+        %aa = OpIAdd %ulong %a %from
+        %ab = OpIAdd %ulong %aa %offset
+        %ac = OpConvertUToPtr %far %ab
+        %ba = OpIAdd %ulong %b %to
+        %bb = OpIAdd %ulong %ba %offset
+        %bc = OpConvertUToPtr %far %bb
+        %value = OpLoad %packed %ac Aligned 1
+        OpStore %bc %value Aligned 1
+        OpReturn
+        OpFunctionEnd
+    "#;
+    let case = r#"
+        workgroups = [2, 1, 1]
+        seed = 5
+        push = [{ address = "A" }, { address = "B" }]
+        [[buffer]]
+        name = "A"
+        type = "u32"
+        count = 60
+        fill = "bits"
+        [[buffer]]
+        name = "B"
+        type = "u32"
+        count = 60
+        fill = "pattern"
+    "#;
+    (parse(source), common::case(case))
+}
+
+/// Vulkan requires that a number lies at a multiple of its size. Where a module states less, its numbers are accessed byte by byte.
+fn copies_unaligned(run: impl Fn(&str, &Module, &Case) -> Outcome) {
+    let (module, case) = unaligned();
+    for lacks in [lacks(&[Feature::StorageBuffer16BitAccess]), lacks(&[Feature::ShaderInt16]), everything()] {
+        let what = format!("unaligned without {:?}", lacks.features().collect::<Vec<_>>());
+        let nothing = parse(
+            &coop_ir::text::print(&module, &coop_ir::text::PrintOptions::default()).text.replace("OpStore ", "; "),
+        );
+        let before = run(&what, &lowered(&what, &nothing, lacks).module, &case);
+        let after = run(&what, &lowered(&what, &module, lacks).module, &case);
+        let (a, mut wanted) = (&before.buffers[0].1, before.buffers[1].1.clone());
+        wanted[3..3 + 14 * 16].copy_from_slice(&a[1..1 + 14 * 16]);
+        assert_eq!((&after.buffers[0].1, &after.buffers[1].1), (a, &wanted), "{what}");
+    }
+}
+
+#[test]
+fn unaligned_numbers_are_bytes_in_the_interpreter() {
+    copies_unaligned(|what, module, case| interpret(what, module, case, 8));
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn unaligned_numbers_are_bytes_on_lavapipe(device) {
+        copies_unaligned(|what, module, case| run_on(device, what, module, case));
+    }
+);
+
 /// Invocations that write neighboring bytes of a word leave those of others as they are: no store writes the whole word.
 #[test]
 fn parts_of_words_are_written_by_atomic_operations() {
@@ -128,6 +245,21 @@ fn memory_that_invocations_share_is_coherent() {
     );
     // The scope of the queue family, and the semantics that make available and visible.
     assert_eq!((count("OpConstant %uint 5"), count("OpConstant %uint 24904")), (0, 0), "{text}");
+}
+
+/// Blocks of shared memory that overlap become one array where the device takes no layout of it, and stay blocks where it does.
+#[test]
+fn blocks_of_shared_memory_become_one_array() {
+    let all = Lacks::FEATURES;
+    let narrow = [Feature::WorkgroupMemoryExplicitLayout8BitAccess, Feature::WorkgroupMemoryExplicitLayout16BitAccess];
+    let rows = [(lacks(&narrow), 4), (lacks(&[Feature::WorkgroupMemoryExplicitLayout]), 1), (lacks(&all), 1)];
+    for (lacks, count) in rows {
+        let lowered = lowered("shared", &module("shared"), lacks).module;
+        let class = |r| coop_ir::types::storage_of(&lowered, lowered.inst(r).result?);
+        let shared =
+            lowered.globals_with(Op::Variable).filter(|r| class(*r) == Some(coop_ir::spv::StorageClass::Workgroup));
+        assert_eq!(shared.count(), count, "{:?}", lacks.features().collect::<Vec<_>>());
+    }
 }
 
 /// Arrays of descriptors keep their bindings, and the decorations of indices that differ.

@@ -8,6 +8,7 @@ use coop_components::{Error, Lacks, Lowered, Options, lower};
 use coop_device::Profile;
 use coop_exec::testing::{case, kernels, repository};
 use coop_exec::{Case, vulkan_test};
+use coop_ir::spv::Capability;
 use coop_ir::{Module, binary};
 
 /// The versions of Vulkan before 1.3, with an extension, the version of SPIR-V that each takes, and what spirv-val calls it.
@@ -106,16 +107,9 @@ fn changed(parts: Changes<'_>) -> Module {
 fn what_has_no_older_form_is_refused() {
     // Parts of the module, what comes instead, and parts of the reason.
     let shuffle = ("OpCapability GroupNonUniformShuffle\n", "");
-    let rows: [(Changes<'_>, &[&str]); 6] = [
+    let rows: [(Changes<'_>, &[&str]); 5] = [
         (&[("OpReturn\n", "%same = OpPtrEqual %bool %sixth %eighth\nOpReturn\n")], &["OpPtrEqual", "1.4", "1.3"]),
         (&[shuffle], &["OpGroupNonUniformBroadcast", "1.5", "constant"]),
-        (
-            &[
-                ("OpCapability Shader\n", "OpCapability Shader\nOpCapability WorkgroupMemoryExplicitLayoutKHR\n"),
-                ("%note =", "OpExtension \"SPV_KHR_workgroup_memory_explicit_layout\"\n%note ="),
-            ],
-            &["SPV_KHR_workgroup_memory_explicit_layout", "1.4"],
-        ),
         (&[("OpCapability Shader\n", "OpCapability Shader\nOpCapability ShaderLayer\n")], &["ShaderLayer", "1.5"]),
         (
             &[
@@ -135,6 +129,32 @@ fn what_has_no_older_form_is_refused() {
             }
             other => panic!("{why:?}: {:?}", other.map(|lowered| lowered.report)),
         }
+    }
+}
+
+/// Shared memory with an explicit layout is for SPIR-V 1.4, whatever else the device has.
+#[test]
+fn shared_memory_with_a_layout() {
+    let path = repository().join("testdata/components/shared.spvasm");
+    let source = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let (module, case) = (parse(&source), case("testdata/components/shared.toml"));
+    let wanted = interpret("the original", &module, &case, 8);
+    for (api, extensions, version, environment) in OLDER {
+        let lowered = lowered(environment, &module, of_vulkan(api, extensions)).module;
+        assert_eq!(lowered.header.version_pair(), version);
+        let layout = lowered.capabilities().any(|c| c == Capability::WorkgroupMemoryExplicitLayoutKHR);
+        assert_eq!(layout, version >= (1, 4), "{environment}");
+        valid_for(environment, environment, &lowered);
+        same(environment, &interpret(environment, &lowered, &case, 8), &wanted);
+    }
+    // A pointer that is passed has no one variable.
+    let text = source.replace("OpStore %ph %h\n", "%none = OpFunctionCall %void %take %ph\n");
+    let callee = "%give = OpTypeFunction %void %to_half\n%index =";
+    let text = text.replacen("%index =", callee, 1)
+        + "%take = OpFunction %void None %give\n%given = OpFunctionParameter %to_half\n%inside = OpLabel\nOpReturn\nOpFunctionEnd\n";
+    match lower(&parse(&text), &Options::new(of_vulkan("1.1.0", "[]"))) {
+        Err(Error::Refused(refused)) => assert!(refused.reason.contains("a parameter points to"), "{refused}"),
+        other => panic!("{:?}", other.map(|lowered| lowered.report)),
     }
 }
 

@@ -226,3 +226,18 @@ vulkan_test!(
         on_lavapipe(device);
     }
 );
+
+/// The table says of each module how it runs, and sums that up.
+#[test]
+fn a_table_of_modules() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cooplab"));
+    command.args(["replay", "--table", "--first", "--on", "interp", "--only", "null"]);
+    command.args(["--target", "scalar", "--lanes", "local-index"]).arg(folder());
+    let done = command.output().expect("cooplab starts");
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(
+        text.contains("| null | yes | 1 of 1 |  |\n") && text.contains("Of 1 modules 1 run as they are."),
+        "{text}"
+    );
+    assert_eq!(done.status.code(), Some(0));
+}

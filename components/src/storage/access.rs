@@ -12,6 +12,9 @@ use coop_ir::types::{self, Scalar, Type};
 use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, Module, Op, Operand};
 
+/// A byte.
+const BYTE: Scalar = Scalar::Int { width: 8, signed: false };
+
 /// The type of a block of words: class, bytes of an element, number of elements, `BufferBlock`.
 type Shape = (StorageClass, u32, Option<u32>, bool);
 
@@ -54,6 +57,10 @@ impl Words {
 
     /// Returns the type of a variable of words.
     pub(super) fn variable_type(&mut self, m: &mut Module, g: &mut Globals, buffer: &Buffer) -> Id {
+        if let Some(len) = buffer.len.filter(|_| buffer.plain) {
+            let array = g.array(m, self.uint, len);
+            return g.pointer(m, buffer.class, array);
+        }
         let mut ty = self.block_type(m, g, buffer);
         if let Some(array) = buffer.descriptors {
             let operands = match Type::of(m, array) {
@@ -148,6 +155,9 @@ impl Words {
         at: Placed,
         s: Scalar,
     ) -> Result<Id, String> {
+        if !access.aligned(at.offset, s)? {
+            return self.load_bytes(b, access, at, s);
+        }
         let spot = access.spot(b, at.offset, s)?;
         match s.width() {
             64 => {
@@ -173,6 +183,40 @@ impl Words {
                 Ok(from_bits(b, bits, at.ty, s))
             }
         }
+    }
+
+    /// Loads a number that may lie anywhere, byte by byte.
+    fn load_bytes(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        access: &mut Access<'_>,
+        at: Placed,
+        s: Scalar,
+    ) -> Result<Id, String> {
+        let mut words = Vec::new();
+        for first in (0..s.bytes()).step_by(4) {
+            let mut word = None;
+            for n in first..s.bytes().min(first + 4) {
+                let spot = access.spot(b, at.offset + n, BYTE)?;
+                let whole = self.read(b, access, spot.word, false);
+                let bits = shifted(b, Op::ShiftRightLogical, whole, spot.shift);
+                let mask = b.u32(0xff);
+                let byte = b.ids(Op::BitwiseAnd, self.uint, &[bits, mask]);
+                let byte = shifted(b, Op::ShiftLeftLogical, byte, Index::Const(8 * (n - first)));
+                word = Some(word.map_or(byte, |w| b.ids(Op::BitwiseOr, self.uint, &[w, byte])));
+            }
+            words.extend(word);
+        }
+        Ok(match words.as_slice() {
+            [word] if s.width() < 32 => from_bits(b, *word, at.ty, s),
+            [word] if at.ty == self.uint => *word,
+            [word] => b.ids(Op::Bitcast, at.ty, &[*word]),
+            words => {
+                let pair = wide(b, self.uint, 2);
+                let pair = b.ids(Op::CompositeConstruct, pair, words);
+                b.ids(Op::Bitcast, at.ty, &[pair])
+            }
+        })
     }
 
     /// Loads a vector of narrow numbers that is known to be made of whole words.
@@ -268,19 +312,27 @@ impl Words {
     ) -> Result<(), String> {
         counted(count)?;
         if let Some(s) = types::scalar(b.module, at.ty) {
-            access.aligned(at.offset, s)?;
-            match s.width() {
+            let aligned = access.aligned(at.offset, s)?;
+            let words = match s.width() {
                 64 => {
                     let pair = wide(b, self.uint, 2);
                     let pair = b.ids(Op::Bitcast, pair, &[value]);
-                    for n in 0..2 {
-                        let word = b.op(Op::CompositeExtract, self.uint, [pair.into(), n.into()]);
-                        out.push((at.offset + 4 * n, word, 32));
-                    }
+                    [0, 1].map(|n: u32| b.op(Op::CompositeExtract, self.uint, [pair.into(), n.into()])).to_vec()
                 }
-                32 if at.ty == self.uint => out.push((at.offset, value, 32)),
-                32 => out.push((at.offset, b.ids(Op::Bitcast, self.uint, &[value]), 32)),
-                width => out.push((at.offset, to_bits(b, value, at.ty, s), width)),
+                32 if at.ty == self.uint => vec![value],
+                32 => vec![b.ids(Op::Bitcast, self.uint, &[value])],
+                _ => vec![to_bits(b, value, at.ty, s)],
+            };
+            for (offset, word) in (at.offset..).step_by(4).zip(words) {
+                if aligned {
+                    out.push((offset, word, s.width().min(32)));
+                    continue;
+                }
+                for n in 0..s.bytes().min(4) {
+                    let bits = shifted(b, Op::ShiftRightLogical, word, Index::Const(8 * n));
+                    let mask = b.u32(0xff);
+                    out.push((offset + n, b.ids(Op::BitwiseAnd, self.uint, &[bits, mask]), 8));
+                }
             }
             return Ok(());
         }
@@ -416,7 +468,7 @@ impl Words {
         let zero = b.u32(0);
         let mut operands = vec![access.place.variable];
         operands.extend(access.place.descriptor);
-        operands.push(zero);
+        operands.extend(Some(zero).filter(|_| !access.buffer.plain));
         if access.buffer.words == 1 {
             operands.push(b.index(word));
         } else {
@@ -444,18 +496,19 @@ impl Words {
 }
 
 impl Access<'_> {
-    /// Checks that a number lies in one word, or begins with one.
-    fn aligned(&self, offset: u32, s: Scalar) -> Result<(), String> {
+    /// Returns true if a number is known to lie in one word, or to begin with one; at a device address it need not.
+    fn aligned(&self, offset: u32, s: Scalar) -> Result<bool, String> {
         let align = s.bytes().min(4);
         let offset = self.place.constant.checked_add(offset).filter(|o| o.checked_add(8).is_some());
         let offset = offset.ok_or("an offset is too large")?;
         if !matches!(s.width(), 8 | 16 | 32 | 64) {
             return Err(format!("{s} is not a number of 8, 16, 32 or 64 bits"));
         }
-        if !offset.is_multiple_of(align) || !self.unit.is_multiple_of(align) {
+        let aligned = offset.is_multiple_of(align) && self.unit.is_multiple_of(align);
+        if !aligned && self.buffer.class != StorageClass::PhysicalStorageBuffer {
             return Err(format!("{s} at offset {offset} is not aligned to {align} bytes"));
         }
-        Ok(())
+        Ok(aligned)
     }
 
     /// Returns the place of a number of a type.

@@ -1,15 +1,18 @@
 //! Memory at device addresses that holds narrow numbers.
 //!
 //! Every pointer to such memory becomes a pointer to words under the same type id: it is passed, chosen and stored as before. What is
-//! accessed follows from the type that the pointer had. An access chain becomes a sum of the address and of bytes, modulo 2^64. Where
-//! the address of an access need not be one of a word, which its alignment and the numbers there say, the access begins with the word
-//! that it is in.
+//! accessed follows from the type that the pointer had. An access chain becomes a sum of the address and of bytes, modulo 2^64; the
+//! elements that `OpPtrAccessChain` counts have the stride of the pointer's type. Where the address of an access need not be one of a
+//! word, which its alignment says, or the numbers there where it says none, the access begins with the word that it is in.
+//!
+//! Refuses: comparisons and differences of such pointers, which SPIR-V has for no memory at device addresses.
 
 use super::layout::{Layout, numbers};
 use super::number::as_u32;
 use super::place::Place;
 use super::{Buffer, Storage};
 use crate::Lacks;
+use crate::address_casts::EXTENSION;
 use crate::long::pair::{Code, Pair};
 use coop_ir::builder::{FunctionBuilder, Globals, add_global, require_extension};
 use coop_ir::hash::FxHashMap;
@@ -18,9 +21,6 @@ use coop_ir::spv::{Decoration, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
-
-/// The extension with casts between addresses and pairs of words, part of SPIR-V 1.5.
-const EXTENSION: &str = "SPV_KHR_physical_storage_buffer";
 
 /// Pointers to memory at device addresses that becomes words.
 pub(super) struct Addresses {
@@ -59,6 +59,7 @@ impl Addresses {
             words: 1,
             buffer_block: false,
             parts_written: false,
+            plain: false,
         };
         let mut addresses = Addresses { pointees, buffer, words: uint, code };
         addresses.buffer.parts_written = addresses.stores(m);
@@ -93,7 +94,7 @@ impl Addresses {
         match i.copied() {
             Some((target, source)) => far(target) || far(source),
             // Instructions of GLSL store through pointers, and a difference counts what they point to.
-            None if i.op.is_ext_inst() || i.op == Op::PtrDiff => i.ids().any(far),
+            None if i.op.is_ext_inst() || compares_pointers(i.op) => i.ids().any(far),
             None => i.accessed().or_else(|| i.access_chain().map(|c| c.base)).is_some_and(far),
         }
     }
@@ -129,10 +130,9 @@ impl Addresses {
     pub(super) fn place(&self, b: &mut FunctionBuilder<'_>, pointer: Id, memory: &[Operand]) -> Option<Place> {
         let pointee = self.pointee(b.module, pointer)?;
         let operands = Inst::new(Op::Load, None, None, memory.iter().copied());
-        let stated = MemoryOperands::at(&operands, 0).alignment().unwrap_or(1);
-        // A number lies at a multiple of its size.
-        let natural = numbers(b.module, pointee).iter().map(|s| s.bytes()).max().unwrap_or(1);
-        let align = stated.max(natural).min(4);
+        // Where no alignment is stated, as of atomic operations, a number lies at a multiple of its size.
+        let natural = || numbers(b.module, pointee).iter().map(|s| s.bytes()).max().unwrap_or(1);
+        let align = MemoryOperands::at(&operands, 0).alignment().unwrap_or_else(natural).min(4);
         let uint = self.code.uint;
         if align == 4 {
             return Some(Place::new(b.module, pointer, false, pointee));
@@ -179,12 +179,7 @@ impl Storage {
         let Some(chain) = i.access_chain() else { return Ok(()) };
         let Some(pointee) = self.addresses.pointee(b.module, chain.base) else { return Ok(()) };
         let mut place = Place::new(b.module, chain.base, false, pointee);
-        for index in i.ids_from(chain.first) {
-            if self.layout.fixed(index).is_some_and(|n| i32::try_from(n).is_err()) {
-                return Err("an index of an address is negative, or more than 2147483647".to_owned());
-            }
-            place.step(b.module, &self.layout, index)?;
-        }
+        self.steps(b.module, i, &mut place)?;
         let mut sum = self.addresses.pair(b, chain.base);
         if place.constant > 0 {
             let constant = self.addresses.code.constant(b, place.constant.into());
@@ -199,6 +194,11 @@ impl Storage {
         b.keep(r);
         Ok(())
     }
+}
+
+/// Returns true if an instruction compares pointers, or computes their difference.
+pub(super) fn compares_pointers(op: Op) -> bool {
+    op == Op::PtrDiff || matches!(op, Op::PtrEqual | Op::PtrNotEqual)
 }
 
 /// Returns the structs that a type is made of.

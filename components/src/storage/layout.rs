@@ -50,6 +50,12 @@ impl Layout {
         self.constants.get(id).fixed().and_then(|v| u32::try_from(v).ok())
     }
 
+    /// Returns the value of an index, as [`Layout::fixed`] does, if it is not negative. Indices are signed, whatever their type.
+    pub(super) fn index(&self, m: &Module, id: Id) -> Option<u32> {
+        let width = types::scalar(m, m.type_of(id)?)?.width();
+        self.fixed(id).filter(|n| width > 32 || (1..=32).contains(&width) && n >> (width - 1) == 0)
+    }
+
     /// Returns a member of a struct. An error says why it has no place.
     pub(super) fn member(&self, ty: Id, members: &[Id], member: u32) -> Result<Placed, String> {
         let value = |d: Decoration| self.decorations.member_value(ty, member, d);

@@ -11,7 +11,8 @@
 //!
 //! Arithmetic is left to later passes: the numbers taken out of words have the types that they had.
 //!
-//! Pointers to such memory at device addresses become pointers to words ([`address`]).
+//! Pointers to such memory at device addresses become pointers to words ([`address`]). Shared memory with an explicit layout becomes one
+//! array of words where the device takes no such layout ([`shared`]).
 //!
 //! Refuses: pointers to such variables that are chosen, passed or stored; untyped pointers; atomic operations on narrow numbers
 //! and floats; row-major matrices; arrays of unknown length moved as a whole.
@@ -22,6 +23,7 @@ mod joined;
 mod layout;
 mod number;
 mod place;
+mod shared;
 
 use crate::pipeline::Cx;
 use crate::report::Software;
@@ -57,12 +59,16 @@ struct Buffer {
     buffer_block: bool,
     /// True if parts of words are written, here or by a variable with the same binding.
     parts_written: bool,
+    /// True for shared memory that becomes an array without a layout.
+    plain: bool,
 }
 
 /// The pass while it runs.
 struct Storage {
     layout: Layout,
     buffers: FxHashMap<Id, Buffer>,
+    /// The variable of shared memory that stands for all blocks in it.
+    shared: Option<Id>,
     addresses: Addresses,
     /// True if memory at addresses is accessed.
     at_addresses: bool,
@@ -78,6 +84,10 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     let layout = Layout::new(m);
     no_untyped_pointers(m)?;
     let mut buffers = find(m, &layout, cx.lacks)?;
+    let shared = shared::unite(&mut buffers);
+    if cx.lacks.shared_layout(m) {
+        shared::remove_capabilities(m);
+    }
     let pointees = address::pointees(m, cx.lacks);
     if buffers.is_empty() && pointees.is_empty() {
         return Ok(());
@@ -90,7 +100,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     let (sets, joined) = (ExtSets::new(m), joined::find(m, &layout, &buffers));
     let (places, loaded) = (FxHashMap::default(), FxHashMap::default());
     let at_addresses = false;
-    let mut pass = Storage { layout, buffers, addresses, at_addresses, places, loaded, words, joined, sets };
+    let mut pass = Storage { layout, buffers, shared, addresses, at_addresses, places, loaded, words, joined, sets };
     pass.retype(m, &mut g);
     no_parameters(m, &pass.buffers)?;
     emit::rebuild(m, &mut g, &mut |b, r| pass.inst(b, r))?;
@@ -98,6 +108,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     remove_globals(m, |m, r| m.inst(r).note_target().is_some_and(|id| gone.contains(&id)));
     replace_uses(m, &pass.loaded);
     pass.report(m, cx);
+    shared::leave_one(m, &pass.layout, &pass.buffers, pass.shared);
     remove_unused_globals(m, 0);
     sort_globals(m);
     Ok(())
@@ -118,6 +129,7 @@ fn no_untyped_pointers(m: &Module) -> Result<(), Refusal> {
 /// Finds the variables that become words.
 fn find(m: &Module, layout: &Layout, lacks: Lacks) -> Result<FxHashMap<Id, Buffer>, Refusal> {
     let mut buffers = FxHashMap::default();
+    let no_layout = lacks.shared_layout(m);
     for r in m.globals_with(Op::Variable) {
         let i = m.inst(r);
         let Some(Type::Pointer { storage: class, pointee }) = i.ty.and_then(|ty| Type::of(m, ty)) else { continue };
@@ -134,8 +146,12 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks) -> Result<FxHashMap<Id, Buffe
         let memory = if buffer_block { StorageClass::StorageBuffer } else { class };
         let kinds = numbers(m, block);
         let needs = |s: &Scalar| s.width() < 32 && (lacks.storage(memory, *s) || lacks.in_software(m, *s));
-        let Some(narrow) = kinds.iter().find(|s| needs(s)) else { continue };
+        let plain = no_layout && class == StorageClass::Workgroup;
         let refuse = |why: String| Err(Refusal::new(r, why, "use storage buffers, uniform buffers or push constants"));
+        if plain && descriptors.is_some() {
+            return refuse("an array of blocks in shared memory with an explicit layout".to_owned());
+        }
+        let Some(narrow) = kinds.iter().find(|s| plain || needs(s)) else { continue };
         let words = if memory == StorageClass::Uniform { 4 } else { 1 };
         let len = match memory {
             StorageClass::StorageBuffer => None,
@@ -151,7 +167,8 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks) -> Result<FxHashMap<Id, Buffe
             return refuse("an initializer of memory that becomes words has no lowering".to_owned());
         }
         let Some(id) = i.result else { continue };
-        buffers.insert(id, Buffer { class, block, descriptors, len, words, buffer_block, parts_written: false });
+        let parts_written = false;
+        buffers.insert(id, Buffer { class, block, descriptors, len, words, buffer_block, parts_written, plain });
     }
     Ok(buffers)
 }
@@ -243,6 +260,14 @@ impl Storage {
                     new.push(d);
                 }
             }
+            if buffer.plain {
+                // Decorations of the others hold for all of them.
+                new.retain(|d| *d != Decoration::NonWritable);
+                remove_globals(m, |m, r| {
+                    let of = m.inst(r).decoration().filter(|(target, _)| *target == id);
+                    of.is_some_and(|(_, d)| shared::ALONE.contains(&d))
+                });
+            }
             // To write a part of a word is to read the word.
             if buffer.parts_written {
                 remove_globals(m, |m, r| m.inst(r).decoration() == Some((id, Decoration::NonReadable)));
@@ -276,11 +301,19 @@ impl Storage {
             }
             return Ok(());
         }
-        let refuse =
-            |why: String| Refusal::new(r, why, "access the memory directly, by access chains from its variable");
+        if address::compares_pointers(i.op) && self.addresses.reaches(b.module, &i) {
+            let why = format!("{} takes device addresses, for which SPIR-V does not have it", i.op);
+            return Err(Refusal::new(r, why, "convert the addresses to integers, by OpConvertPtrToU"));
+        }
+        let remedy = match i.op {
+            op if op.is_atomic() => "use atomic operations on 32-bit integers",
+            op if op.is_element_chain() => "decorate the type of the pointer with ArrayStride, or index an array",
+            _ => "access the memory directly, by access chains from its variable",
+        };
+        let refuse = |why: String| Refusal::new(r, why, remedy);
         let done = match i.op {
-            op if op.is_member_chain() && self.addresses.reaches(b.module, &i) => self.address(b, r, &i),
-            op if op.is_member_chain() => self.chain(b, &i),
+            op if op.is_typed_access_chain() && self.addresses.reaches(b.module, &i) => self.address(b, r, &i),
+            op if op.is_typed_access_chain() => self.chain(b, &i),
             Op::CopyObject => self.copy_of_pointer(b, &i),
             Op::Load => self.load(b, &i),
             Op::Store => match self.joined.runs.remove(&r) {
@@ -299,20 +332,38 @@ impl Storage {
     fn place(&self, m: &Module, pointer: Id) -> Option<Place> {
         self.places.get(&pointer).cloned().or_else(|| {
             let buffer = self.buffers.get(&pointer)?;
-            Some(Place::new(m, pointer, buffer.descriptors.is_some(), buffer.block))
+            let variable = self.shared.filter(|_| buffer.plain).unwrap_or(pointer);
+            Some(Place::new(m, variable, buffer.descriptors.is_some(), buffer.block))
         })
     }
 
     fn chain(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
         let (Some(chain), Some(result)) = (i.access_chain(), i.result) else { return Ok(()) };
         let Some(mut place) = self.place(b.module, chain.base) else { return Ok(()) };
-        for index in i.ids_from(chain.first) {
-            place.step(b.module, &self.layout, index)?;
-        }
+        self.steps(b.module, i, &mut place)?;
         let non_uniform = |id: Id| self.layout.decorations.has(id, Decoration::NonUniform);
         place.non_uniform |= non_uniform(result) || non_uniform(chain.base);
         self.places.insert(result, place);
         Ok(())
+    }
+
+    /// Goes from the place of the base of an access chain to the one that its indices select.
+    fn steps(&self, m: &Module, i: &Inst, place: &mut Place) -> Result<(), String> {
+        let Some(chain) = i.access_chain() else { return Ok(()) };
+        let mut indices = i.ids_from(chain.first);
+        if i.op.is_element_chain()
+            && let Some(element) = indices.next()
+        {
+            let stride =
+                m.type_of(chain.base).and_then(|ty| self.layout.decorations.value(ty, Decoration::ArrayStride));
+            let stride = stride
+                .ok_or_else(|| format!("the type of the pointer that {} starts from has no ArrayStride", i.op))?;
+            if !place.is_in_block() {
+                return Err(format!("{} counts descriptors", i.op));
+            }
+            place.skip(m, &self.layout, element, stride);
+        }
+        indices.try_for_each(|index| place.step(m, &self.layout, index))
     }
 
     fn copy_of_pointer(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {

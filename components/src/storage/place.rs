@@ -57,11 +57,16 @@ impl Place {
             return Ok(());
         }
         let (inner, stride) = layout.element(m, self.at)?;
-        match layout.fixed(index).and_then(|n| n.checked_mul(stride)?.checked_add(self.constant)) {
+        self.skip(m, layout, index, stride);
+        self.at = inner;
+        Ok(())
+    }
+
+    /// Goes on by as many elements as an index counts.
+    pub(super) fn skip(&mut self, m: &Module, layout: &Layout, index: Id, stride: u32) {
+        match layout.index(m, index).and_then(|n| n.checked_mul(stride)?.checked_add(self.constant)) {
             Some(constant) => self.constant = constant,
             None => self.terms.push((index, stride)),
         }
-        self.at = inner;
-        Ok(())
     }
 }
