@@ -113,6 +113,12 @@ impl Lacks {
             [StorageClass::StorageBuffer, StorageClass::Uniform, StorageClass::PushConstant, StorageClass::Workgroup];
         self.has(feature) && (m.enables(capability) || classes.iter().any(|c| self.storage(*c, scalar)))
     }
+
+    /// Returns the capability with which a module takes numbers of a type out of words; `None` if the device lacks it, and for types
+    /// that need none.
+    pub(crate) fn capability_for(self, scalar: Scalar) -> Option<Capability> {
+        arithmetic(scalar).filter(|(feature, _)| !self.has(*feature)).map(|(_, capability)| capability)
+    }
 }
 
 /// The capabilities of shared memory with an explicit layout.

@@ -246,17 +246,18 @@ fn matrices(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
 fn capabilities(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     let lacking: Vec<Capability> = m.capabilities().filter(|c| is_lacking(*c, cx.lacks)).collect();
     let extensions = |c: Capability| Kind::Capability.enumerant(c.0).map_or(&[][..], |e| e.extensions);
-    for c in lacking {
-        remove_capability(m, c);
-        for extension in extensions(c) {
-            if !m.capabilities().any(|c| extensions(c).contains(extension)) {
-                remove_extension(m, extension);
-            }
-        }
-        for implied in implied_capabilities(c).into_iter().filter(|c| !is_lacking(*c, cx.lacks)) {
+    for c in &lacking {
+        remove_capability(m, *c);
+        for implied in implied_capabilities(*c).into_iter().filter(|c| !is_lacking(*c, cx.lacks)) {
             if !m.enables(implied) {
                 require_capability(m, implied);
             }
+        }
+    }
+    // What was implied may be of the same extension.
+    for extension in lacking.into_iter().flat_map(extensions) {
+        if !m.capabilities().any(|c| extensions(c).contains(extension)) {
+            remove_extension(m, extension);
         }
     }
     remove_unused_globals(m, 0);

@@ -11,7 +11,7 @@ use coop_exec::{Case, Outcome, Vulkan, vulkan_test};
 use coop_ir::{Module, Op};
 
 /// The modules with cases.
-const NAMES: [&str; 6] = ["layouts", "racing", "coherent", "addresses", "elements", "shared"];
+const NAMES: [&str; 7] = ["layouts", "racing", "coherent", "addresses", "elements", "shared", "memory-only"];
 
 fn module(name: &str) -> Module {
     let path = repository().join(format!("testdata/components/{name}.spvasm"));
@@ -259,6 +259,27 @@ fn blocks_of_shared_memory_become_one_array() {
         let shared =
             lowered.globals_with(Op::Variable).filter(|r| class(*r) == Some(coop_ir::spv::StorageClass::Workgroup));
         assert_eq!(shared.count(), count, "{:?}", lacks.features().collect::<Vec<_>>());
+    }
+}
+
+/// An extension stays for a capability that the removed one implied, and goes with the last.
+#[test]
+fn extensions_of_implied_capabilities_stay() {
+    let path = repository().join("testdata/components/memory-only.spvasm");
+    let source = std::fs::read_to_string(path).expect("readable");
+    let extended = "OpCapability UniformAndStorageBuffer8BitAccess\n OpExtension \"SPV_KHR_8bit_storage\"";
+    let source = source.replace("OpCapability StorageBuffer8BitAccess", extended);
+    // Before SPIR-V 1.4 interfaces have inputs and outputs alone.
+    let mut module = parse(&source.replace("%index %from %to", "%index"));
+    module.header.version = 0x0001_0300;
+    valid_for("vulkan1.1", "the original", &module);
+    let uniform = Feature::UniformAndStorageBuffer8BitAccess;
+    for (lacks, stays) in [(lacks(&[uniform]), true), (lacks(&[uniform, Feature::StorageBuffer8BitAccess]), false)] {
+        let lowered = coop_components::lower(&module, &coop_components::Options::new(lacks));
+        let lowered = lowered.unwrap_or_else(|e| panic!("{e}")).module;
+        valid_for("vulkan1.1", "lowered", &lowered);
+        let extension = |r: coop_ir::InstRef| lowered.inst(r).string(0).is_some_and(|s| s.0 == "SPV_KHR_8bit_storage");
+        assert_eq!(lowered.globals_with(Op::Extension).any(extension), stays);
     }
 }
 

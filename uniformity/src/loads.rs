@@ -18,6 +18,7 @@ use super::memory::{Writes, pointee};
 use coop_ir::decorate::Decorations;
 use coop_ir::effects::{ReadAccess, read_access};
 use coop_ir::grammar::Op;
+use coop_ir::hash::FxHashSet;
 use coop_ir::spv::{Decoration, MemoryModel, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::{Id, Inst, Module};
@@ -122,7 +123,7 @@ fn is_decorated(module: &Module, decorations: &Decorations, pointer: Id, decorat
         Type::Pointer { pointee, .. } => Some(pointee),
         _ => None,
     });
-    if target.is_some_and(|ty| has_member(module, decorations, ty, decoration, 0)) {
+    if target.is_some_and(|ty| has_member(module, decorations, ty, decoration)) {
         return true;
     }
     for _ in 0..64 {
@@ -184,18 +185,23 @@ fn leads_through(
 }
 
 /// Returns true if a member of a type, or of a part of it, has a decoration.
-fn has_member(module: &Module, decorations: &Decorations, ty: Id, decoration: Decoration, depth: u32) -> bool {
-    if depth > 8 {
-        return true;
-    }
-    match Type::of(module, ty) {
-        Some(Type::Struct { members }) => members.iter().enumerate().any(|(i, inner)| {
-            decorations.member_has(ty, i as u32, decoration)
-                || has_member(module, decorations, *inner, decoration, depth + 1)
-        }),
-        Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => {
-            has_member(module, decorations, elem, decoration, depth + 1)
+fn has_member(module: &Module, decorations: &Decorations, ty: Id, decoration: Decoration) -> bool {
+    // Structs of structs may have very many parts: each type is looked at once.
+    let (mut work, mut seen) = (vec![ty], FxHashSet::default());
+    while let Some(ty) = work.pop() {
+        if !seen.insert(ty) {
+            continue;
         }
-        _ => false,
+        match Type::of(module, ty) {
+            Some(Type::Struct { members }) => {
+                if (0..members.len() as u32).any(|n| decorations.member_has(ty, n, decoration)) {
+                    return true;
+                }
+                work.extend(members);
+            }
+            Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => work.push(elem),
+            _ => {}
+        }
     }
+    false
 }

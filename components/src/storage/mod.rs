@@ -9,7 +9,8 @@
 //! the difference would take one operation less, but two invocations that write the same value would undo each other.) Words
 //! of which parts are written that way are read by `OpAtomicLoad`, unless all of a word is read.
 //!
-//! Arithmetic is left to later passes: the numbers taken out of words have the types that they had.
+//! Arithmetic is left to later passes: the numbers taken out of words have the types that they had, and the module declares
+//! the capabilities for these where the device has them.
 //!
 //! Pointers to such memory at device addresses become pointers to words ([`address`]). Shared memory with an explicit layout becomes one
 //! array of words where the device takes no such layout ([`shared`]).
@@ -30,7 +31,7 @@ use crate::report::Software;
 use crate::{Lacks, Refusal, emit};
 use access::Words;
 use address::Addresses;
-use coop_ir::builder::{FunctionBuilder, Globals, decorate};
+use coop_ir::builder::{FunctionBuilder, Globals, decorate, require_capability};
 use coop_ir::effects::ExtSets;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, remove_unused_globals, replace_uses, sort_globals};
@@ -110,8 +111,20 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     pass.report(m, cx);
     shared::leave_one(m, &pass.layout, &pass.buffers, pass.shared);
     remove_unused_globals(m, 0);
+    declare_numbers(m, cx.lacks);
     sort_globals(m);
     Ok(())
+}
+
+/// Declares the capabilities for the numbers that are taken out of words: capabilities for memory allow less.
+fn declare_numbers(m: &mut Module, lacks: Lacks) {
+    let narrow = |r: InstRef| Scalar::of_inst(m.inst(r)).filter(|s| s.width() < 32);
+    let found: Vec<Scalar> = m.globals.iter().copied().filter_map(narrow).collect();
+    for capability in found.into_iter().filter_map(|s| lacks.capability_for(s)) {
+        if !m.enables(capability) {
+            require_capability(m, capability);
+        }
+    }
 }
 
 /// Refuses pointers without a type, if there are values of such types.

@@ -35,6 +35,7 @@ use coop_device::Profile;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, add_global, decorate, name};
 use coop_ir::constant::{Const, Constants};
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::FxHashMap;
 use coop_ir::spv::{Capability, Decoration, Scope, StorageClass};
 use coop_ir::types::{Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
@@ -567,7 +568,8 @@ impl<'m> OwnMemory<'m> {
     /// The bytes that they take, as drivers lay them out: at least this much is gone. All there can be where blocks have no known size.
     fn bytes(&self) -> u32 {
         let mut bytes: u64 = 0;
-        for layout in self.pointees().map(|ty| self.layout(ty, 0)) {
+        let mut known = FxHashMap::default();
+        for layout in self.pointees().map(|ty| self.layout(ty, 0, &mut known)) {
             bytes = match (layout, self.blocks) {
                 (Some((size, _)), true) => bytes.max(size),
                 (Some((size, align)), false) => bytes.next_multiple_of(align.max(1)).saturating_add(size),
@@ -578,12 +580,22 @@ impl<'m> OwnMemory<'m> {
         u32::try_from(bytes.next_multiple_of(u64::from(QUAD))).unwrap_or(u32::MAX)
     }
 
-    /// Size and alignment of a type in bytes: where its layout is not explicit, as it is by nature.
-    fn layout(&self, ty: Id, depth: u32) -> Option<(u64, u64)> {
+    /// Size and alignment of a type in bytes: where its layout is not explicit, as it is by nature. `known` has those of types that
+    /// were asked for: structs of structs may have very many parts.
+    fn layout(&self, ty: Id, depth: u32, known: &mut FxHashMap<Id, Option<(u64, u64)>>) -> Option<(u64, u64)> {
         if depth > 64 {
             return None;
         }
-        let inner = |t: Id| self.layout(t, depth + 1);
+        if let Some(layout) = known.get(&ty) {
+            return *layout;
+        }
+        let layout = self.computed_layout(ty, &mut |inner| self.layout(inner, depth + 1, known));
+        known.insert(ty, layout);
+        layout
+    }
+
+    /// The same from the layouts of the parts.
+    fn computed_layout(&self, ty: Id, inner: &mut dyn FnMut(Id) -> Option<(u64, u64)>) -> Option<(u64, u64)> {
         Some(match Type::of(self.m, ty)? {
             Type::Bool => (4, 4),
             Type::Scalar(s) => (u64::from(s.bytes()), u64::from(s.bytes())),

@@ -21,7 +21,7 @@ use coop_ir::types;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 
 /// Instructions that are repeated for a value, at most.
-const DEPTH: u32 = 64;
+const MOST_REPEATED: usize = 512;
 
 /// A loop with products.
 pub(crate) struct ProductLoop {
@@ -62,7 +62,7 @@ impl Exit {
 }
 
 /// The iteration that a value is computed for.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Iteration {
     First,
     This,
@@ -262,28 +262,30 @@ impl LoopValues {
 
     /// Returns true if a value can be computed for an iteration.
     pub(crate) fn can(&self, m: &Module, id: Id, iteration: Iteration) -> bool {
-        self.can_within(m, id, iteration, DEPTH)
+        self.can_with(m, id, iteration, &mut FxHashSet::default())
     }
 
-    fn can_within(&self, m: &Module, id: Id, iteration: Iteration, depth: u32) -> bool {
-        if !self.inside.contains(&id) {
+    /// As [`LoopValues::can`]. `seen` has what was looked at already: nothing of it is looked at again, however often it is used.
+    fn can_with(&self, m: &Module, id: Id, iteration: Iteration, seen: &mut FxHashSet<(Id, Iteration)>) -> bool {
+        if !self.inside.contains(&id) || seen.contains(&(id, iteration)) {
             return true;
         }
-        if depth == 0 {
+        if seen.len() == MOST_REPEATED {
             return false;
         }
+        seen.insert((id, iteration));
         if let Some((first, next)) = self.phi(id) {
             return match iteration {
                 Iteration::First => !self.inside.contains(&first),
                 Iteration::This => true,
-                Iteration::Next => self.can_within(m, next, Iteration::This, depth - 1),
+                Iteration::Next => self.can_with(m, next, Iteration::This, seen),
             };
         }
         if let Some(choice) = self.choices.get(&id) {
-            return choice.iter().all(|o| self.can_within(m, *o, iteration, depth - 1));
+            return choice.iter().all(|o| self.can_with(m, *o, iteration, seen));
         }
         let Some(inst) = m.def_inst(id) else { return false };
-        is_pure(m, inst) && inst.ids().all(|o| self.can_within(m, o, iteration, depth - 1))
+        is_pure(m, inst) && inst.ids().all(|o| self.can_with(m, o, iteration, seen))
     }
 
     /// Returns a value for an iteration, by repeating the instructions that compute it. `made` has what was repeated already.

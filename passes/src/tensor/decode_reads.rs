@@ -10,7 +10,7 @@ use coop_ir::builder::Index;
 use coop_ir::cfg::{Case, Cfg};
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
-use coop_ir::hash::FxHashSet;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::types::Type;
 use coop_ir::{Function, Id, Module, Op};
 
@@ -43,7 +43,8 @@ pub(super) fn reads(
             let promise = promised(&inst.operands[1..], 1).min(every).min(address.align());
             own[n] = own[n].max(Some(promise));
             if likely.contains(&n) {
-                widest_read = widest_read.max(inst.ty.map_or(1, |ty| widest(m, ty, 0)).min(every));
+                widest_read =
+                    widest_read.max(inst.ty.map_or(1, |ty| widest(m, ty, 0, &mut FxHashMap::default())).min(every));
             }
         }
     }
@@ -127,18 +128,24 @@ fn behind(
 }
 
 /// Returns the widest read, in bytes, for a value of this type.
-fn widest(m: &Module, ty: Id, depth: u32) -> u32 {
+fn widest(m: &Module, ty: Id, depth: u32, known: &mut FxHashMap<Id, u32>) -> u32 {
     if depth > 32 {
         return 1;
     }
-    match Type::of(m, ty) {
+    // Structs of structs may have very many parts.
+    if let Some(bytes) = known.get(&ty) {
+        return *bytes;
+    }
+    let bytes = match Type::of(m, ty) {
         Some(Type::Scalar(s)) => power(s.bytes().max(1)),
         Some(Type::Vector { elem, len }) => {
-            let one = widest(m, elem, depth + 1);
+            let one = widest(m, elem, depth + 1, known);
             Some(one * len).filter(|all| matches!(all, 4 | 8 | 16)).unwrap_or(one)
         }
-        Some(Type::Array { elem, .. }) => widest(m, elem, depth + 1),
-        Some(Type::Struct { members }) => members.iter().map(|t| widest(m, *t, depth + 1)).max().unwrap_or(1),
+        Some(Type::Array { elem, .. }) => widest(m, elem, depth + 1, known),
+        Some(Type::Struct { members }) => members.iter().map(|t| widest(m, *t, depth + 1, known)).max().unwrap_or(1),
         _ => 1,
-    }
+    };
+    known.insert(ty, bytes);
+    bytes
 }

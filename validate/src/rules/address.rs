@@ -1,6 +1,7 @@
 //! The low bits of addresses, as far as they are known: enough to prove or disprove an alignment.
 
 use crate::cx::Cx;
+use coop_ir::hash::FxHashMap;
 use coop_ir::spv::Decoration;
 use coop_ir::types::{Type, scalar_or_vector};
 use coop_ir::{Id, Inst, Op};
@@ -8,8 +9,11 @@ use coop_ir::{Id, Inst, Op};
 /// The number of low bits that are computed.
 const BITS: u32 = 8;
 
-/// The longest chain of instructions that is followed; malformed modules may have cycles.
+/// The longest chain of pointers that is followed; malformed modules may have cycles.
 const DEPTH: u32 = 24;
+
+/// The most numbers that are followed for one.
+const MOST_NUMBERS: usize = 256;
 
 /// The low bits of a number: those below `bits` are those of `value`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,14 +65,29 @@ impl Low {
 
 /// Returns the low bits of an integer.
 pub(crate) fn low(cx: &Cx, id: Id) -> Low {
-    number(cx, id, 0)
+    number(cx, id, &mut FxHashMap::default())
 }
 
-fn number(cx: &Cx, id: Id, depth: u32) -> Low {
+/// As [`low`]. `known` has the numbers that were asked for: each is followed once, however often it is used.
+fn number(cx: &Cx, id: Id, known: &mut FxHashMap<Id, Low>) -> Low {
     if let Some(v) = cx.computed(id).fixed() {
         return Low::exact(v);
     }
-    let Some(inst) = cx.module.def_inst(id).filter(|_| depth < DEPTH) else { return Low::UNKNOWN };
+    if let Some(low) = known.get(&id) {
+        return *low;
+    }
+    if known.len() == MOST_NUMBERS {
+        return Low::UNKNOWN;
+    }
+    // Of a number that depends on itself nothing is known.
+    known.insert(id, Low::UNKNOWN);
+    let low = computed(cx, id, known);
+    known.insert(id, low);
+    low
+}
+
+fn computed(cx: &Cx, id: Id, known: &mut FxHashMap<Id, Low>) -> Low {
+    let Some(inst) = cx.module.def_inst(id) else { return Low::UNKNOWN };
     let (op, first) = match inst.op {
         Op::SpecConstantOp => match inst.specialized_op() {
             Some(op) => (op, 1),
@@ -76,7 +95,7 @@ fn number(cx: &Cx, id: Id, depth: u32) -> Low {
         },
         op => (op, 0),
     };
-    let arg = |i: usize| inst.id(first + i).map_or(Low::UNKNOWN, |a| number(cx, a, depth + 1));
+    let mut arg = |i: usize| inst.id(first + i).map_or(Low::UNKNOWN, |a| number(cx, a, known));
     let fixed = |i: usize| inst.id(first + i).and_then(|a| cx.computed(a).fixed());
     match op {
         Op::IAdd => arg(0).add(arg(1)),
@@ -141,11 +160,11 @@ fn step(cx: &Cx, ty: Id, index: Id) -> Option<(Low, Id)> {
                     (s, n) => s.bytes().checked_mul(n)?,
                 },
             };
-            Some((number(cx, index, 0).mul(Low::exact(bytes.into())), elem))
+            Some((low(cx, index).mul(Low::exact(bytes.into())), elem))
         }
         Type::Vector { elem, .. } => {
             let bytes = cx.scalar(elem)?.bytes();
-            Some((number(cx, index, 0).mul(Low::exact(bytes.into())), elem))
+            Some((low(cx, index).mul(Low::exact(bytes.into())), elem))
         }
         Type::Struct { members } => {
             let i = u32::try_from(cx.constant(index).fixed()?).ok()?;

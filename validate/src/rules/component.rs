@@ -6,9 +6,10 @@ use crate::matrix::MatrixType;
 use crate::operation::Operation;
 use crate::report::{Draft, Part, Sink};
 use crate::rules::access::Pointer;
+use coop_ir::hash::FxHashSet;
 use coop_ir::spv::{Capability as Cap, Decoration, FPEncoding};
 use coop_ir::spv::{Capability, StorageClass};
-use coop_ir::types::{Scalar, Type};
+use coop_ir::types::{Scalar, Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Op};
 
 declare_rule! {
@@ -293,7 +294,7 @@ fn int4_memory(cx: &Cx, at: InstRef, out: &mut Sink) {
         return;
     }
     let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { return };
-    if !half_bytes(cx, pointee, 0) {
+    if !parts(cx, pointee).into_iter().any(|ty| half_bytes(cx, ty)) {
         return;
     }
     out.report(&INT4_MEMORY, at, || {
@@ -304,16 +305,28 @@ fn int4_memory(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// Returns true if a type is or has 4-bit integers that do not fill a byte.
-fn half_bytes(cx: &Cx, ty: Id, depth: u32) -> bool {
+/// Returns a type, and what structs and arrays in it are made of, each once.
+fn parts(cx: &Cx, ty: Id) -> Vec<Id> {
+    let (mut out, mut seen) = (vec![ty], FxHashSet::from_iter([ty]));
+    let mut at = 0;
+    while let Some(ty) = out.get(at) {
+        let inner = match Type::of(cx.module, *ty) {
+            Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => vec![elem],
+            Some(Type::Struct { members }) => members,
+            _ => Vec::new(),
+        };
+        out.extend(inner.into_iter().filter(|part| seen.insert(*part)));
+        at += 1;
+    }
+    out
+}
+
+/// Returns true if a number or a vector is of 4-bit integers that do not fill a byte.
+fn half_bytes(cx: &Cx, ty: Id) -> bool {
     let is_four = |id: Id| matches!(cx.scalar(id), Some(Scalar::Int { width: 4, .. }));
     match Type::of(cx.module, ty) {
         Some(Type::Scalar(_)) => is_four(ty),
         Some(Type::Vector { elem, len }) => is_four(elem) && len % 2 == 1,
-        Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) if depth < 16 => half_bytes(cx, elem, depth + 1),
-        Some(Type::Struct { members }) if depth < 16 => {
-            members.iter().take(64).any(|member| half_bytes(cx, *member, depth + 1))
-        }
         _ => false,
     }
 }
@@ -325,7 +338,7 @@ fn interface(cx: &Cx, at: InstRef, out: &mut Sink) {
         return;
     }
     let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { return };
-    let Some(small) = small_float(cx, pointee, 0) else { return };
+    let Some(small) = parts(cx, pointee).into_iter().find_map(|ty| small_float(cx, ty)) else { return };
     out.report(&INTERFACE, at, || {
         Draft::new(format!("inputs and outputs can't have components of {small}"))
             .label(at, Part::Whole, "an input or output")
@@ -334,19 +347,10 @@ fn interface(cx: &Cx, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// Returns the first bfloat16 or 8-bit float in a type.
-fn small_float(cx: &Cx, ty: Id, depth: u32) -> Option<Scalar> {
-    if depth > 16 {
-        return None;
-    }
-    match Type::of(cx.module, ty)? {
-        Type::Scalar(s @ (Scalar::BF16 | Scalar::E4M3 | Scalar::E5M2)) => Some(s),
-        Type::Vector { elem, .. } | Type::Array { elem, .. } | Type::RuntimeArray { elem } => {
-            small_float(cx, elem, depth + 1)
-        }
-        Type::Struct { members } => members.iter().take(64).find_map(|m| small_float(cx, *m, depth + 1)),
-        _ => None,
-    }
+/// Returns the type of a number or of a vector's components if that is bfloat16 or an 8-bit float.
+fn small_float(cx: &Cx, ty: Id) -> Option<Scalar> {
+    let (scalar, _) = scalar_or_vector(cx.module, ty)?;
+    matches!(scalar, Scalar::BF16 | Scalar::E4M3 | Scalar::E5M2).then_some(scalar)
 }
 
 fn saturated(cx: &Cx, decoration: InstRef, target: Id, out: &mut Sink) {

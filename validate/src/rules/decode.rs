@@ -12,6 +12,7 @@ use crate::rule::Rule;
 use crate::rules::types::storage_name;
 use crate::verdict::Verdict;
 use coop_ir::constant::Const;
+use coop_ir::hash::FxHashMap;
 use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::{CoopMatView, Scalar, Type};
 use coop_ir::{Id, Op};
@@ -434,7 +435,7 @@ fn vector(
 }
 
 fn step(cx: &Cx, a: &TensorLoadStore, operand: usize, callback: &Callback, pointee: Id, out: &mut Sink) {
-    let Some((size, align)) = extent(cx, pointee, 0) else { return };
+    let Some((size, align)) = extent(cx, pointee) else { return };
     if align == 0 || size.is_multiple_of(align) {
         return;
     }
@@ -451,10 +452,27 @@ fn step(cx: &Cx, a: &TensorLoadStore, operand: usize, callback: &Callback, point
 }
 
 /// Returns the end of a type's last byte, by its decorations, and the alignment of its largest scalar.
-pub(crate) fn extent(cx: &Cx, ty: Id, depth: u32) -> Option<(u64, u64)> {
-    if depth > 16 {
-        return None;
+pub(crate) fn extent(cx: &Cx, ty: Id) -> Option<(u64, u64)> {
+    extent_with(cx, ty, 0, &mut FxHashMap::default())
+}
+
+/// As [`extent`]. `known` has the types that were asked for: structs of structs may have very many parts.
+fn extent_with(cx: &Cx, ty: Id, depth: u32, known: &mut Known) -> Option<(u64, u64)> {
+    if let Some(extent) = known.get(&ty) {
+        return *extent;
     }
+    let extent = if depth > DEEPEST { None } else { computed_extent(cx, ty, depth + 1, known) };
+    known.insert(ty, extent);
+    extent
+}
+
+/// The extents of types.
+type Known = FxHashMap<Id, Option<(u64, u64)>>;
+
+/// Types are nested so deeply at most.
+const DEEPEST: u32 = 16;
+
+fn computed_extent(cx: &Cx, ty: Id, depth: u32, known: &mut Known) -> Option<(u64, u64)> {
     match Type::of(cx.module, ty)? {
         Type::Scalar(s) => Some((s.bytes().into(), s.bytes().into())),
         Type::Vector { elem, len } => {
@@ -462,7 +480,7 @@ pub(crate) fn extent(cx: &Cx, ty: Id, depth: u32) -> Option<(u64, u64)> {
             Some((u64::from(bytes) * u64::from(len), bytes.into()))
         }
         Type::Array { elem, len } => {
-            let (size, align) = extent(cx, elem, depth + 1)?;
+            let (size, align) = extent_with(cx, elem, depth, known)?;
             let stride = cx.decorations().value(ty, Decoration::ArrayStride)?;
             let n = cx.constant(len).fixed()?;
             Some((n.checked_sub(1)?.checked_mul(stride.into())?.checked_add(size)?, align))
@@ -470,7 +488,7 @@ pub(crate) fn extent(cx: &Cx, ty: Id, depth: u32) -> Option<(u64, u64)> {
         Type::Struct { members } => {
             let (mut end, mut align) = (0u64, 1u64);
             for (i, m) in members.iter().enumerate() {
-                let (size, a) = extent(cx, *m, depth + 1)?;
+                let (size, a) = extent_with(cx, *m, depth, known)?;
                 let offset = cx.decorations().member_value(ty, u32::try_from(i).ok()?, Decoration::Offset)?;
                 end = end.max(u64::from(offset).checked_add(size)?);
                 align = align.max(a);

@@ -91,16 +91,24 @@ fn refuse<T>(r: InstRef, why: String) -> Result<T, Refusal> {
 
 /// Refuses 4-bit integers in memory that is not private to an invocation. (SPV_INTEL_int4 has vectors of them there.)
 fn memory_holds_none(m: &Module) -> Result<(), Refusal> {
-    fn has(m: &Module, ty: Id, depth: u32) -> bool {
-        match Type::of(m, ty) {
-            Some(Type::Scalar(s)) => is_four(s),
-            Some(Type::Vector { elem, .. } | Type::Array { elem, .. } | Type::RuntimeArray { elem }) if depth < 16 => {
-                has(m, elem, depth + 1)
+    // Structs of structs may have very many parts: each type is looked at once.
+    let has = |ty: Id| {
+        let (mut work, mut seen) = (vec![ty], FxHashSet::default());
+        while let Some(ty) = work.pop() {
+            if !seen.insert(ty) {
+                continue;
             }
-            Some(Type::Struct { members }) if depth < 16 => members.iter().any(|member| has(m, *member, depth + 1)),
-            _ => false,
+            match Type::of(m, ty) {
+                Some(Type::Scalar(s)) if is_four(s) => return true,
+                Some(Type::Vector { elem, .. } | Type::Array { elem, .. } | Type::RuntimeArray { elem }) => {
+                    work.push(elem);
+                }
+                Some(Type::Struct { members }) => work.extend(members),
+                _ => {}
+            }
         }
-    }
+        false
+    };
     let own = [StorageClass::Function, StorageClass::Private];
     let used: FxHashSet<Id> = m.all().filter_map(|r| m.inst(r).ty).collect();
     for r in m.globals_with(Op::TypePointer).filter(|r| m.inst(*r).result.is_some_and(|id| used.contains(&id))) {
@@ -110,7 +118,7 @@ fn memory_holds_none(m: &Module) -> Result<(), Refusal> {
         // Kernels, and the Vulkan shaders made of them, point to components as to bytes.
         let physical = storage == StorageClass::PhysicalStorageBuffer;
         let component = physical || is_kernel(m) && types::scalar(m, pointee).is_some();
-        if elsewhere && !component && has(m, pointee, 0) {
+        if elsewhere && !component && has(pointee) {
             return refuse(
                 r,
                 "4-bit integers lie in memory as vectors, two to a byte (SPV_INTEL_int4), which is not lowered".into(),

@@ -5,6 +5,7 @@ use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use coop_device::{Feature, Limits};
 use coop_ir::entry::EntryPoint;
+use coop_ir::hash::FxHashMap;
 use coop_ir::spv::{Capability, ExecutionModel, Scope, StorageClass};
 use coop_ir::types::{Type, scalar_or_vector};
 use coop_ir::{Id, InstRef, Op};
@@ -303,11 +304,24 @@ fn full_subgroups(on: &On, at: InstRef, out: &mut Sink) {
     });
 }
 
-/// Returns the least number of bytes of an object, if all lengths are fixed.
-fn least_bytes(on: &mut On, ty: Id, at: InstRef, depth: u32) -> Option<u64> {
-    if depth > 16 {
-        return None;
+/// Returns the least number of bytes of an object, if all lengths are fixed. `known` has those of types that were asked for: structs of
+/// structs may have very many parts.
+fn least_bytes(on: &mut On, (ty, depth): (Id, u32), at: InstRef, known: &mut Known) -> Option<u64> {
+    if let Some(bytes) = known.get(&ty) {
+        return *bytes;
     }
+    let bytes = if depth > DEEPEST { None } else { computed_bytes(on, (ty, depth + 1), at, known) };
+    known.insert(ty, bytes);
+    bytes
+}
+
+/// The bytes of types.
+type Known = FxHashMap<Id, Option<u64>>;
+
+/// Types are nested so deeply at most.
+const DEEPEST: u32 = 16;
+
+fn computed_bytes(on: &mut On, (ty, depth): (Id, u32), at: InstRef, known: &mut Known) -> Option<u64> {
     let cx = on.cx;
     if let Some((scalar, n)) = scalar_or_vector(cx.module, ty) {
         return Some(u64::from(scalar.bytes()) * u64::from(n));
@@ -316,12 +330,12 @@ fn least_bytes(on: &mut On, ty: Id, at: InstRef, depth: u32) -> Option<u64> {
         Type::Bool => Some(1),
         Type::Array { elem, len } => {
             let n = on.open.value(&cx.constant(len), "the size of shared memory", at)?;
-            least_bytes(on, elem, at, depth + 1)?.checked_mul(n)
+            least_bytes(on, (elem, depth), at, known)?.checked_mul(n)
         }
         Type::Struct { members } => {
-            members.iter().try_fold(0u64, |all, m| all.checked_add(least_bytes(on, *m, at, depth + 1)?))
+            members.iter().try_fold(0u64, |all, m| all.checked_add(least_bytes(on, (*m, depth), at, known)?))
         }
-        Type::Matrix { column, cols } => least_bytes(on, column, at, depth + 1)?.checked_mul(cols.into()),
+        Type::Matrix { column, cols } => least_bytes(on, (column, depth), at, known)?.checked_mul(cols.into()),
         _ => None,
     }
 }
@@ -329,13 +343,14 @@ fn least_bytes(on: &mut On, ty: Id, at: InstRef, depth: u32) -> Option<u64> {
 fn shared_memory(on: &mut On, out: &mut Sink) {
     let cx = on.cx;
     let (mut sum, mut most, mut first) = (0u64, 0u64, None);
+    let mut known = FxHashMap::default();
     for at in cx.module.globals_with(Op::Variable) {
         let inst = cx.inst(at);
         if inst.enumerant(0) != Some(StorageClass::Workgroup) {
             continue;
         }
         let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { continue };
-        let Some(bytes) = least_bytes(on, pointee, at, 0) else { continue };
+        let Some(bytes) = least_bytes(on, (pointee, 0), at, &mut known) else { continue };
         first.get_or_insert(at);
         sum = sum.saturating_add(bytes);
         most = most.max(bytes);
@@ -374,7 +389,7 @@ fn buffers(on: &On, out: &mut Sink) {
             continue;
         }
         let Some(Type::Pointer { pointee, .. }) = inst.ty.and_then(|t| Type::of(cx.module, t)) else { continue };
-        let Some((size, _)) = crate::rules::decode::extent(cx, pointee, 0).filter(|(s, _)| *s > range) else {
+        let Some((size, _)) = crate::rules::decode::extent(cx, pointee).filter(|(s, _)| *s > range) else {
             continue;
         };
         out.report(&RANGE, at, || {
