@@ -2,6 +2,7 @@
 
 use crate::constant::{Const, Constants};
 use crate::grammar::Op;
+use crate::hash::FxHashMap;
 use crate::module::{Id, Inst, Module};
 use crate::spv::StorageClass;
 use std::fmt;
@@ -330,11 +331,33 @@ pub fn packed_bytes(module: &Module, id: Id) -> Option<u32> {
 /// Returns bytes and alignment of a type as C and OpenCL lay it out by default: vectors of three count as vectors of
 /// four. `None` for types without a size.
 pub fn natural_size(module: &Module, constants: &Constants, ty: Id) -> Option<(u64, u64)> {
-    natural_size_at(module, constants, ty, 32)
+    natural_size_at(module, constants, ty, 32, &mut FxHashMap::default())
 }
 
-fn natural_size_at(module: &Module, constants: &Constants, ty: Id, depth: u32) -> Option<(u64, u64)> {
-    let of = |ty: Id| natural_size_at(module, constants, ty, depth.checked_sub(1)?);
+/// `known` has the sizes of types that were asked for: structs of structs may have very many parts.
+fn natural_size_at(
+    module: &Module,
+    constants: &Constants,
+    ty: Id,
+    depth: u32,
+    known: &mut FxHashMap<Id, Option<(u64, u64)>>,
+) -> Option<(u64, u64)> {
+    if let Some(size) = known.get(&ty) {
+        return *size;
+    }
+    let mut of = |ty: Id| natural_size_at(module, constants, ty, depth.checked_sub(1)?, known);
+    let size = natural_size_of(module, constants, ty, &mut of);
+    known.insert(ty, size);
+    size
+}
+
+/// The same from the sizes of the parts.
+fn natural_size_of(
+    module: &Module,
+    constants: &Constants,
+    ty: Id,
+    of: &mut dyn FnMut(Id) -> Option<(u64, u64)>,
+) -> Option<(u64, u64)> {
     Some(match Type::of(module, ty)? {
         Type::Scalar(scalar) => (u64::from(scalar.bytes()), u64::from(scalar.bytes()).max(1)),
         Type::Pointer { .. } => (8, 8),

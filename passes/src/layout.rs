@@ -5,6 +5,7 @@
 
 use coop_ir::constant::Constants;
 use coop_ir::decorate::Decorations;
+use coop_ir::hash::FxHashMap;
 use coop_ir::spv::Decoration;
 use coop_ir::types::Type;
 use coop_ir::{Id, Module};
@@ -30,6 +31,9 @@ const MOST_PARTS: u64 = 1 << 16;
 /// Types may be nested so deeply.
 const DEEPEST: u32 = 32;
 
+/// The sizes of types that were asked for: structs of structs may have very many parts.
+type Known = FxHashMap<Id, Option<Size>>;
+
 impl Layout {
     pub(crate) fn new(m: &Module, constants: Constants) -> Layout {
         Layout { constants, decorations: Decorations::new(m), matrices: false }
@@ -52,10 +56,19 @@ impl Layout {
 
     /// Size and alignment of a type; `None` for what has none in memory.
     pub(crate) fn size(&self, m: &Module, ty: Id) -> Option<Size> {
-        self.size_at(m, ty, DEEPEST)
+        self.size_at(m, ty, DEEPEST, &mut Known::default())
     }
 
-    fn size_at(&self, m: &Module, ty: Id, depth: u32) -> Option<Size> {
+    fn size_at(&self, m: &Module, ty: Id, depth: u32, known: &mut Known) -> Option<Size> {
+        if let Some(size) = known.get(&ty) {
+            return *size;
+        }
+        let size = self.size_of(m, ty, depth, known);
+        known.insert(ty, size);
+        size
+    }
+
+    fn size_of(&self, m: &Module, ty: Id, depth: u32, known: &mut Known) -> Option<Size> {
         let depth = depth.checked_sub(1)?;
         match Type::of(m, ty)? {
             Type::Scalar(s) => {
@@ -65,18 +78,18 @@ impl Layout {
             Type::Pointer { .. } => Some(Size { bytes: 8, align: 8 }),
             Type::CoopMat(_) => self.matrices.then_some(Size { bytes: 8, align: 8 }),
             Type::Vector { elem, len } => {
-                let elem = self.size_at(m, elem, depth)?;
+                let elem = self.size_at(m, elem, depth, known)?;
                 let len = u64::from(if len == 3 { 4 } else { len });
                 Some(Size { bytes: elem.bytes * len, align: elem.bytes * len })
             }
             Type::Array { elem, len } => {
-                let elem = self.size_at(m, elem, depth)?;
+                let elem = self.size_at(m, elem, depth, known)?;
                 let bytes = elem.bytes.checked_mul(self.constant(len)?)?;
                 (bytes < 1 << 32).then_some(Size { bytes, align: elem.align })
             }
             Type::Struct { members } => {
                 let mut whole = Size { bytes: 0, align: 1 };
-                for (at, member) in self.members(m, ty, &members, depth)? {
+                for (at, member) in self.members(m, ty, &members, depth, known)? {
                     whole.bytes = at + member.bytes;
                     whole.align = whole.align.max(member.align);
                 }
@@ -90,12 +103,12 @@ impl Layout {
         }
     }
 
-    fn members(&self, m: &Module, ty: Id, members: &[Id], depth: u32) -> Option<Vec<(u64, Size)>> {
+    fn members(&self, m: &Module, ty: Id, members: &[Id], depth: u32, known: &mut Known) -> Option<Vec<(u64, Size)>> {
         let packed = self.has(ty, Decoration::CPacked);
         let mut at = 0u64;
         let mut out = Vec::with_capacity(members.len());
         for member in members {
-            let size = self.size_at(m, *member, depth)?;
+            let size = self.size_at(m, *member, depth, known)?;
             if !packed {
                 at = at.next_multiple_of(size.align.max(1));
             }
@@ -118,7 +131,7 @@ impl Layout {
                 Some((0..len).map(|i| (elem, i * step)).collect())
             }
             Type::Struct { members } => {
-                let offsets = self.members(m, ty, &members, DEEPEST)?;
+                let offsets = self.members(m, ty, &members, DEEPEST, &mut Known::default())?;
                 Some(members.iter().zip(offsets).map(|(t, (at, _))| (*t, at)).collect())
             }
             _ => None,

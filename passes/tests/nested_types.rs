@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use coop_device::Profile;
-use coop_ir::text;
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::types::natural_size;
+use coop_ir::{Op, text};
 use coop_passes::{Lanes, Options, Target, lower};
 
 /// A load and a store of a matrix, beside a variable in shared memory of a struct of two structs of two structs, and so on.
@@ -67,4 +69,13 @@ fn structs_of_structs() {
             assert!(!fits || result.is_ok(), "{depth}: {:?}", result.err());
         }
     }
+}
+
+#[test]
+fn sizes_of_structs_of_structs() {
+    let module = text::parse(&module(30)).expect("the module parses");
+    let constants = Constants::new(&module, &Specialization::new());
+    let last =
+        module.globals_with(Op::TypeStruct).filter_map(|r| natural_size(&module, &constants, module.inst(r).result?));
+    assert_eq!(last.max(), Some((4 << 29, 2)));
 }

@@ -141,32 +141,47 @@ impl Layouts<'_> {
             Type::Array { elem: of, len } if self.stride(elem).is_none() => {
                 self.packed(of)?.checked_mul(u32::try_from(self.constants.get(len).value()?).ok()?)
             }
-            _ => self.size(elem, 0).map(|(size, _)| size),
+            _ => self.size(elem).map(|(size, _)| size),
         }
     }
 
     /// Returns size and alignment in bytes; runtime arrays add nothing to a size.
-    pub(super) fn size(&self, ty: Id, depth: u32) -> Option<(u32, u32)> {
+    pub(super) fn size(&self, ty: Id) -> Option<(u32, u32)> {
+        self.size_at(ty, 0, &mut FxHashMap::default())
+    }
+
+    /// `known` has the sizes of types that were asked for: structs of structs may have very many parts.
+    fn size_at(&self, ty: Id, depth: u32, known: &mut FxHashMap<Id, Option<(u32, u32)>>) -> Option<(u32, u32)> {
         if depth > 32 {
             return None;
         }
+        if let Some(size) = known.get(&ty) {
+            return *size;
+        }
+        let size = self.size_of(ty, &mut |part| self.size_at(part, depth + 1, known));
+        known.insert(ty, size);
+        size
+    }
+
+    /// The same from the sizes of the parts.
+    fn size_of(&self, ty: Id, of: &mut dyn FnMut(Id) -> Option<(u32, u32)>) -> Option<(u32, u32)> {
         Some(match Type::of(self.m, ty)? {
             // Booleans have no size.
             Type::Scalar(s) if s.bytes() > 0 => (s.bytes(), s.bytes()),
             Type::Vector { elem, len } => {
-                let (size, align) = self.size(elem, depth + 1)?;
+                let (size, align) = of(elem)?;
                 (size.checked_mul(len)?, align)
             }
             Type::Array { elem, len } => {
-                let (size, align) = self.size(elem, depth + 1)?;
+                let (size, align) = of(elem)?;
                 let stride = self.stride(ty).unwrap_or(size.next_multiple_of(align));
                 (stride.checked_mul(u32::try_from(self.constants.get(len).value()?).ok()?)?, align)
             }
-            Type::RuntimeArray { elem } => (0, self.size(elem, depth + 1)?.1),
+            Type::RuntimeArray { elem } => (0, of(elem)?.1),
             Type::Struct { members } => {
                 let (mut end, mut align) = (0, 1);
                 for (at, member) in (0..).zip(members) {
-                    let (size, a) = self.size(member, depth + 1)?;
+                    let (size, a) = of(member)?;
                     end = end.max(self.offset(ty, at)?.checked_add(size)?);
                     align = align.max(a);
                 }
@@ -197,7 +212,7 @@ impl Layouts<'_> {
                 Type::Array { elem, .. } | Type::RuntimeArray { elem } => {
                     (elem, self.stride(ty).or_else(|| self.packed(elem))?)
                 }
-                Type::Vector { elem, .. } => (elem, self.size(elem, 0)?.0),
+                Type::Vector { elem, .. } => (elem, self.size(elem)?.0),
                 _ => return None,
             };
             let term = match self.constants.get(*id).fixed() {

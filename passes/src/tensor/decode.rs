@@ -184,7 +184,7 @@ impl DecoderBuilder<'_> {
     fn callee(&mut self, function: Id, pointer: Id, rank: usize, list: &mut Vec<Id>) -> Result<Callee, Refusal> {
         let signature = self.signature(function, rank);
         let s = signature.ok_or_else(|| self.malformed("the decode function does not have the required parameters"))?;
-        let size = self.layouts().size(s.pointee, 0);
+        let size = self.layouts().size(s.pointee);
         // A type that ends in a runtime array has no size: all blocks begin where the access points.
         let (size, alignment) =
             size.ok_or_else(|| self.malformed("the decode function's blocks have no known size"))?;
