@@ -157,8 +157,13 @@ impl<'a> Accumulators<'a> {
             let Some(ty) = m.inst(start).ty else { continue };
             let Some(chain) = self.chain(m, ty, start, (&users, &block_of)) else { continue };
             seen.extend(&chain.members);
-            let repeats = |r: &InstRef| self.is_product(m, *r) && block_of.get(r).is_some_and(|b| loops.depth(*b) > 0);
-            if chain.members.iter().any(repeats) && chain.readers.keys().all(is_uniform) {
+            // The sum over groups is taken once for many products: they add up in a loop, and nothing reads them there.
+            let of_loop = |r: &InstRef| block_of.get(r).and_then(|b| loops.innermost(*b));
+            let around: FxHashSet<usize> =
+                chain.members.iter().filter(|r| self.is_product(m, **r)).filter_map(of_loop).collect();
+            let adds_up = !around.is_empty() && chain.members.iter().any(|r| m.inst(*r).op == Op::Phi);
+            let outside = |block: &usize| !around.iter().any(|l| loops.contains(*l, *block));
+            if adds_up && chain.readers.keys().all(|block| outside(block) && is_uniform(block)) {
                 out.push((ty, chain));
             }
         }
