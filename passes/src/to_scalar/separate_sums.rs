@@ -14,7 +14,7 @@
 //! # Invariants
 //!
 //! 1. The new variable has all accesses of sums: loads that only products read, stores of products and of zeros.
-//! 2. The place of the copy dominates all other accesses, is in no loop, and none of the accesses of sums can be reached from it: the copy is
+//! 2. The place of the copy dominates all other accesses, can't be reached from itself, and none of the accesses of sums can be reached from it: the copy is
 //!    executed once, before any other access, and stores what the variable held then.
 
 use super::split_k::Accumulators;
@@ -97,7 +97,7 @@ fn find(m: &Module, function: &Function, accumulators: &Accumulators<'_>) -> Vec
             place = cfg.idom(place)?;
         }
         let reached = reached_from(&cfg, place);
-        if sums.iter().any(|(block, _)| *block == place || reached.contains(block)) {
+        if reached.contains(&place) || sums.iter().any(|(block, _)| *block == place || reached.contains(block)) {
             return None;
         }
         let here = |r: &&InstRef| others.iter().any(|(_, user)| user == *r);

@@ -76,7 +76,7 @@ pub(super) struct Accumulators<'a> {
 struct Chain {
     /// The products, and the phis between them.
     members: Vec<InstRef>,
-    /// What else reads them, by block.
+    /// The other instructions that read them, by block.
     readers: BTreeMap<usize, Vec<InstRef>>,
 }
 
@@ -223,16 +223,18 @@ impl<'a> Accumulators<'a> {
         let inst = m.inst(r);
         let (Op::CooperativeMatrixMulAddKHR, Some(ty)) = (inst.op, inst.ty) else { return false };
         let Some(parts) = self.types.get(&ty) else { return false };
-        let depth = inst.id(0).and_then(|a| self.columns.get(&m.type_of(a)?));
+        let mut ids = inst.ids();
+        let (a, c) = (ids.next(), ids.nth(1));
+        let depth = a.and_then(|a| self.columns.get(&m.type_of(a)?));
         let saturates = inst.matrix_operands().contains(Bits::SaturatingAccumulationKHR);
         !saturates
             && depth.is_some_and(|depth| depth.is_multiple_of(parts * LEAST_K))
-            && inst.id(2).is_some_and(|c| m.type_of(c) == Some(ty))
+            && c.is_some_and(|c| m.type_of(c) == Some(ty))
     }
 
     /// Returns true for a product whose sums may be partial, and that adds to a value.
     pub(super) fn adds_to(&self, m: &Module, r: InstRef, value: Option<Id>) -> bool {
-        self.is_product(m, r) && value.is_some() && m.inst(r).id(2) == value
+        self.is_product(m, r) && value.is_some() && sums(m.inst(r)).next() == value
     }
 
     /// Returns true for a matrix of zeros.
@@ -243,7 +245,7 @@ impl<'a> Accumulators<'a> {
             | Op::ConstantCompositeReplicateEXT
             | Op::CompositeConstruct
             | Op::CompositeConstructReplicateEXT => {
-                inst.operands.len() == 1 && inst.id(0).is_some_and(|v| self.constants.get(v).fixed() == Some(0))
+                inst.operands.len() == 1 && inst.ids().next().is_some_and(|v| self.constants.get(v).fixed() == Some(0))
             }
             _ => false,
         })
@@ -269,7 +271,7 @@ impl<'a> Accumulators<'a> {
 fn sums(inst: &Inst) -> impl Iterator<Item = Id> + '_ {
     let product = inst.op == Op::CooperativeMatrixMulAddKHR;
     let of_phi = inst.incoming().filter(move |_| !product).map(|(value, _)| value);
-    of_phi.chain(inst.id(2).filter(move |_| product))
+    of_phi.chain(inst.ids().nth(2).filter(move |_| product))
 }
 
 impl Chain {
