@@ -25,7 +25,7 @@ impl Gen<'_> {
         let [a, b] = [(scalars[0], A), (scalars[1], B)].map(|(scalar, use_)| self.mat(c.mat.problem, scalar, use_));
         let mat = c.mat;
         // The sums of engines begin as 0.
-        let c = if self.side.chance(128) {
+        let c = if self.side.chance(if c.mat.workgroup { 230 } else { 128 }) {
             let zero = self.g.null(&mut self.m, mat.ty);
             self.made_value(zero, mat, Gen::zero())
         } else {

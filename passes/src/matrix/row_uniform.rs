@@ -53,7 +53,10 @@ pub(crate) fn given(inst: &Inst, matrices: Vec<Id>) -> Option<Vec<Id>> {
 pub(crate) fn is_splat(m: &Module, id: Id) -> bool {
     m.def_inst(id).is_some_and(|inst| match inst.op {
         Op::ConstantNull => true,
-        Op::ConstantComposite | Op::CompositeConstruct | Op::CompositeConstructReplicateEXT => inst.operands.len() == 1,
+        Op::ConstantComposite
+        | Op::ConstantCompositeReplicateEXT
+        | Op::CompositeConstruct
+        | Op::CompositeConstructReplicateEXT => inst.operands.len() == 1,
         _ => false,
     })
 }

@@ -4,7 +4,7 @@
 //!
 //! Floating point: products and sums are taken in f32 (in f64 where an operand is f64), `k` ascending, beginning with
 //! the element of C; the sum is rounded once to the result type at the end. Vulkan leaves order and precision to the
-//! implementation, so this is one of the legal results. Where all four matrices are of f16 and at workgroup scope, a lane
+//! implementation, so this is one of the legal results, and so are sums of parts of K ([`super::split_k`]). Where all four matrices are of f16 and at workgroup scope, a lane
 //! may sum in pairs of f16 instead ([`super::product`]), rounding at each `k`, as who asks for such sums can expect. Integers are exact: the dot product and the sum wrap in the
 //! width of the result, and SaturatingAccumulation saturates the last addition, in the signedness that the Result
 //! bit gives.

@@ -17,7 +17,7 @@ use coop_ir::{Id, Op, Operand};
 const STRAIGHT: u32 = 16;
 
 /// The largest tile that is kept in registers; a larger one is added up in memory.
-const IN_REGISTERS: u32 = 256;
+pub(super) const IN_REGISTERS: u32 = 256;
 
 impl Lower<'_, '_> {
     /// The function that adds a slice to a lane's sums, which it takes and gives as an array of type `sums`. Where there

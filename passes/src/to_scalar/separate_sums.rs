@@ -17,13 +17,13 @@
 //! 2. The place of the copy dominates all other accesses, can't be reached from itself, and none of the accesses of sums can be reached from it: the copy is
 //!    executed once, before any other access, and stores what the variable held then.
 
-use super::split_k::Accumulators;
+use super::split_k::{Accumulators, blocks_by_inst};
 use coop_ir::cfg::{Cfg, Loops};
-use coop_ir::hash::{FxHashMap, FxHashSet};
+use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::insert_before;
 use coop_ir::spv::MemoryAccess;
 use coop_ir::types::Type;
-use coop_ir::uses::is_note;
+use coop_ir::uses::Users;
 use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 
 /// A variable whose sums get one of their own.
@@ -60,20 +60,15 @@ fn find(m: &Module, function: &Function, accumulators: &Accumulators<'_>) -> Vec
     }
     let cfg = Cfg::new(m, function);
     let loops = Loops::new(&cfg);
-    let mut users: FxHashMap<Id, Vec<(usize, InstRef)>> = FxHashMap::default();
-    for (n, block) in function.blocks.iter().enumerate() {
-        for r in block.insts.iter().filter(|r| !is_note(m.inst(**r).op)) {
-            m.inst(*r).ids().for_each(|id| users.entry(id).or_default().push((n, *r)));
-        }
-    }
+    let (users, block_of) = (Users::new(m), blocks_by_inst(function));
     let is_sum = |variable: Id, r: InstRef| {
         let inst = m.inst(r);
         let plain = !inst.memory_access().contains(MemoryAccess::Volatile);
         plain
             && match inst.op {
                 Op::Load => {
-                    let mut readers = inst.result.and_then(|id| users.get(&id)).into_iter().flatten();
-                    readers.all(|(_, user)| accumulators.adds_to(m, *user, inst.result))
+                    let mut readers = inst.result.into_iter().flat_map(|id| users.beyond_notes(m, id));
+                    readers.all(|user| accumulators.adds_to(m, user, inst.result))
                 }
                 Op::Store => {
                     let product = |id: Id| m.def(id).is_some_and(|r| accumulators.is_product(m, r));
@@ -85,25 +80,27 @@ fn find(m: &Module, function: &Function, accumulators: &Accumulators<'_>) -> Vec
     };
     let separated = |r: InstRef| {
         let variable = m.inst(r).result?;
-        let all = users.get(&variable)?;
-        let (sums, others): (Vec<_>, Vec<_>) = all.iter().partition(|(_, user)| is_sum(variable, *user));
-        if !sums.iter().any(|(_, user)| m.inst(*user).op == Op::Load) || others.is_empty() {
+        let (sums, others): (Vec<InstRef>, Vec<InstRef>) =
+            users.beyond_notes(m, variable).partition(|user| is_sum(variable, *user));
+        if !sums.iter().any(|r| m.inst(*r).op == Op::Load) {
             return None;
         }
-        let mut blocks = others.iter().map(|(block, _)| *block);
+        let blocks = |of: &[InstRef]| of.iter().map(|r| block_of.get(r).copied()).collect::<Option<Vec<usize>>>();
+        let (of_sums, of_others) = (blocks(&sums)?, blocks(&others)?);
+        let mut blocks = of_others.into_iter();
         let first = blocks.next()?;
         let mut place = blocks.try_fold(first, |a, b| cfg.dom().common(a, b))?;
         while loops.depth(place) > 0 {
             place = cfg.idom(place)?;
         }
         let reached = reached_from(&cfg, place);
-        if reached.contains(&place) || sums.iter().any(|(block, _)| *block == place || reached.contains(block)) {
+        if reached.contains(&place) || of_sums.iter().any(|block| *block == place || reached.contains(block)) {
             return None;
         }
-        let here = |r: &&InstRef| others.iter().any(|(_, user)| user == *r);
+        let here = |r: &&InstRef| others.contains(r);
         let insts = &function.blocks[place].insts;
         let copy_before = *insts.iter().find(here).or_else(|| insts.iter().find(|r| ends(m, **r)))?;
-        Some(Separated { variable: r, sums: sums.into_iter().map(|(_, user)| user).collect(), copy_before })
+        Some(Separated { variable: r, sums, copy_before })
     };
     variables.into_iter().filter_map(separated).collect()
 }

@@ -15,6 +15,7 @@
 //! 4. A slice of K has as many `k` for each group, so that each `k` is multiplied once.
 
 use super::exchange::StagedTransfer;
+use super::register_tile::IN_REGISTERS;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::affine::Affine;
@@ -22,6 +23,7 @@ use crate::matrix::lanes::LaneSource;
 use crate::matrix::logical::logical;
 use crate::matrix::placement::{Shape, Use, tile};
 use crate::matrix::position::LanePosition;
+use crate::matrix::row_uniform::is_splat;
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
 use coop_ir::cfg::{Cfg, Loops, PostDoms};
 use coop_ir::constant::Constants;
@@ -30,8 +32,8 @@ use coop_ir::rewrite::insert_before;
 use coop_ir::spv::CooperativeMatrixOperands as Bits;
 use coop_ir::spv::Scope;
 use coop_ir::types::{self, Scalar};
-use coop_ir::uses::is_note;
-use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+use coop_ir::uses::Users;
+use coop_ir::{Function, Id, Inst, InstRef, Module, Op, Operand};
 use std::collections::BTreeMap;
 
 /// Sums of a lane at most where K is not divided: with 16 of them, convolutions of 64 x 32 with 128 lanes had 20.3 TFLOP/s for 22.2 on an H100,
@@ -41,18 +43,22 @@ const FEW_SUMS: u32 = 8;
 /// Sums of a lane at most where it is: products of q8_0 at 4096 x 64 x 14336 had 19.8 TFLOP/s with 64 and 18.5 with 32.
 const MOST_SUMS: u32 = 64;
 
+// Sums that are added up in memory have no parts.
+const _: () = assert!(MOST_SUMS <= IN_REGISTERS);
+
 /// Lanes of a group at least: on most devices those run together.
 const LEAST_LANES: u32 = 32;
 
 /// `k` of a product for each group at least.
 const LEAST_K: u32 = 8;
 
-/// The groups of lanes among which K is divided for an accumulator of workgroup scope; 1 where it is not.
-fn parts(shape: Shape, lanes: u32) -> u32 {
+/// The groups of lanes among which K, a multiple of `k`, is divided for an accumulator of workgroup scope; 1 where it is not.
+fn parts(shape: Shape, lanes: u32, k: u32) -> u32 {
     let suits = |parts: &u32| {
         let of_group = lanes / parts;
         let placement = tile(of_group, shape, (1, 1), false);
         lanes.is_multiple_of(*parts)
+            && k.is_multiple_of(parts * LEAST_K)
             && of_group.is_multiple_of(LEAST_LANES)
             && placement.len() <= MOST_SUMS
             && !placement.copies()
@@ -68,8 +74,6 @@ pub(super) struct Accumulators<'a> {
     constants: &'a Constants,
     /// Their types, and among how many groups each is divided.
     types: FxHashMap<Id, u32>,
-    /// The columns of each matrix type.
-    columns: FxHashMap<Id, u32>,
 }
 
 /// Products that add to each other, in loops.
@@ -109,10 +113,19 @@ impl<'a> Accumulators<'a> {
     /// Those of a module whose workgroups have `lanes` invocations.
     pub(super) fn new(m: &Module, constants: &'a Constants, lanes: u32) -> Result<Accumulators<'a>, Refusal> {
         let all = logical(m, constants)?;
-        let columns = all.iter().map(|l| (l.ty.id, l.shape.cols)).collect();
+        let columns: FxHashMap<Id, u32> = all.iter().map(|l| (l.ty.id, l.shape.cols)).collect();
+        // The largest power of two of which the K of every product of a type is a multiple.
+        let mut multiples: FxHashMap<Id, u32> = FxHashMap::default();
+        for inst in m.all().map(|r| m.inst(r)).filter(|i| i.op == Op::CooperativeMatrixMulAddKHR) {
+            let k = inst.ids().next().and_then(|a| columns.get(&m.type_of(a)?));
+            if let (Some(ty), Some(k)) = (inst.ty, k) {
+                let multiple = multiples.entry(ty).or_insert(u32::MAX);
+                *multiple = (*multiple).min(1 << k.trailing_zeros());
+            }
+        }
         let divided = all.iter().filter(|l| l.workgroup && l.shape.use_ == Use::Accumulator);
-        let types = divided.map(|l| (l.ty.id, parts(l.shape, lanes))).filter(|(_, parts)| *parts > 1).collect();
-        Ok(Accumulators { constants, types, columns })
+        let types = divided.filter_map(|l| Some((l.ty.id, parts(l.shape, lanes, *multiples.get(&l.ty.id)?))));
+        Ok(Accumulators { constants, types: types.filter(|(_, parts)| *parts > 1).collect() })
     }
 
     /// Returns true for the type of an accumulator that may be divided.
@@ -129,16 +142,7 @@ impl<'a> Accumulators<'a> {
         }
         let cfg = Cfg::new(m, function);
         let (loops, post) = (Loops::new(&cfg), PostDoms::new(&cfg));
-        let mut block_of: FxHashMap<InstRef, usize> = FxHashMap::default();
-        let mut users: FxHashMap<Id, Vec<InstRef>> = FxHashMap::default();
-        for (n, block) in function.blocks.iter().enumerate() {
-            for r in &block.insts {
-                block_of.insert(*r, n);
-                if !is_note(m.inst(*r).op) {
-                    m.inst(*r).ids().for_each(|id| users.entry(id).or_default().push(*r));
-                }
-            }
-        }
+        let (users, block_of) = (Users::new(m), blocks_by_inst(function));
         let communicates = |b: &usize| function.blocks[*b].insts.iter().any(|r| self.communicates(m, *r));
         let meetings: Vec<usize> = (0..function.blocks.len()).filter(communicates).collect();
         // What the whole workgroup executes together before or behind a block, as often as the block.
@@ -176,7 +180,7 @@ impl<'a> Accumulators<'a> {
         m: &Module,
         ty: Id,
         start: InstRef,
-        (users, block_of): (&FxHashMap<Id, Vec<InstRef>>, &FxHashMap<InstRef, usize>),
+        (users, block_of): (&Users, &FxHashMap<InstRef, usize>),
     ) -> Option<Chain> {
         let mut seen = FxHashSet::from_iter([start]);
         let mut chain = Chain { members: Vec::new(), readers: BTreeMap::new() };
@@ -194,19 +198,19 @@ impl<'a> Accumulators<'a> {
                 }
             }
             let result = inst.result?;
-            for user in users.get(&result).into_iter().flatten() {
-                if self.is_member(m, ty, *user) && sums(m.inst(*user)).any(|id| id == result) {
-                    if seen.insert(*user) {
-                        todo.push(*user);
+            for user in users.beyond_notes(m, result) {
+                if self.is_member(m, ty, user) && sums(m.inst(user)).any(|id| id == result) {
+                    if seen.insert(user) {
+                        todo.push(user);
                     }
                     continue;
                 }
-                if m.inst(*user).op == Op::Phi {
+                if m.inst(user).op == Op::Phi {
                     return None;
                 }
-                let readers = chain.readers.entry(*block_of.get(user)?).or_default();
-                if !readers.contains(user) {
-                    readers.push(*user);
+                let readers = chain.readers.entry(*block_of.get(&user)?).or_default();
+                if !readers.contains(&user) {
+                    readers.push(user);
                 }
             }
         }
@@ -222,14 +226,8 @@ impl<'a> Accumulators<'a> {
     pub(super) fn is_product(&self, m: &Module, r: InstRef) -> bool {
         let inst = m.inst(r);
         let (Op::CooperativeMatrixMulAddKHR, Some(ty)) = (inst.op, inst.ty) else { return false };
-        let Some(parts) = self.types.get(&ty) else { return false };
-        let mut ids = inst.ids();
-        let (a, c) = (ids.next(), ids.nth(1));
-        let depth = a.and_then(|a| self.columns.get(&m.type_of(a)?));
         let saturates = inst.matrix_operands().contains(Bits::SaturatingAccumulationKHR);
-        !saturates
-            && depth.is_some_and(|depth| depth.is_multiple_of(parts * LEAST_K))
-            && c.is_some_and(|c| m.type_of(c) == Some(ty))
+        self.has(ty) && !saturates && sums(inst).next().is_some_and(|c| m.type_of(c) == Some(ty))
     }
 
     /// Returns true for a product whose sums may be partial, and that adds to a value.
@@ -239,16 +237,8 @@ impl<'a> Accumulators<'a> {
 
     /// Returns true for a matrix of zeros.
     pub(super) fn is_zero(&self, m: &Module, id: Id) -> bool {
-        m.def_inst(id).is_some_and(|inst| match inst.op {
-            Op::ConstantNull => true,
-            Op::ConstantComposite
-            | Op::ConstantCompositeReplicateEXT
-            | Op::CompositeConstruct
-            | Op::CompositeConstructReplicateEXT => {
-                inst.operands.len() == 1 && inst.ids().next().is_some_and(|v| self.constants.get(v).fixed() == Some(0))
-            }
-            _ => false,
-        })
+        let number = |id: Id| m.def_inst(id).and_then(|inst| inst.ids().next());
+        is_splat(m, id) && number(id).is_none_or(|v| self.constants.get(v).fixed() == Some(0))
     }
 
     /// Returns true for an instruction that the specification allows in uniform control flow of the workgroup alone.
@@ -265,6 +255,12 @@ impl<'a> Accumulators<'a> {
         let scope = types::coop_mat(m, ty).map(|t| t.view(m, self.constants).scope);
         scope.is_some_and(|scope| scope.fixed_as() == Some(Scope::Workgroup))
     }
+}
+
+/// The block of each instruction of a function.
+pub(super) fn blocks_by_inst(function: &Function) -> FxHashMap<InstRef, usize> {
+    let blocks = function.blocks.iter().enumerate();
+    blocks.flat_map(|(n, block)| block.insts.iter().map(move |r| (*r, n))).collect()
 }
 
 /// The accumulators that an instruction of a chain takes.
