@@ -166,24 +166,26 @@ fn bytes_that_are_not_asked_for_change_nothing() {
 #[test]
 fn loops_of_products_are_fetched_ahead_and_divided() {
     let h100 = Profile::builtin("nvidia-h100").expect("built in");
-    let profile = GeneratorProfile { dialect: Dialect::Nv2, limits: Limits::Nvidia };
-    let (mut loops, mut ahead, mut divided) = (0, 0, 0);
-    for seed in 0..400 {
-        let made = generate(profile, &entropy(seed, 600));
-        loops += u32::from(made.made.contains_key("loop of products"));
-        let case = Case::parse(&made.case, Path::new("")).expect("a case");
-        let mut options = Options::new(Target::Scalar);
-        options.spec = case.specialization().expect("constants");
-        options.subgroup_size = Some(profile.lanes());
-        options.profile = Some(&h100);
-        let Ok(lowered) = lower(&made.module, &options) else { continue };
-        let m = lowered.module;
-        let names = || m.globals_with(Op::Name).filter_map(|r| Some(m.inst(r).string(1)?.0));
-        ahead += u32::from(names().any(|name| name.starts_with("coop_fetch_first")));
-        divided += u32::from(names().any(|name| name.starts_with("coop_sum_") && name.contains("_parts_")));
+    let (mut loops, mut ahead, mut divided) = (0, 0, [0, 0]);
+    for (n, limits) in [Limits::Nvidia, Limits::Any].into_iter().enumerate() {
+        let profile = GeneratorProfile { dialect: Dialect::Nv2, limits };
+        for seed in 0..400 {
+            let made = generate(profile, &entropy(seed, 600));
+            loops += u32::from(made.made.contains_key("loop of products"));
+            let case = Case::parse(&made.case, Path::new("")).expect("a case");
+            let mut options = Options::new(Target::Scalar);
+            options.spec = case.specialization().expect("constants");
+            options.subgroup_size = Some(profile.lanes());
+            options.profile = Some(&h100).filter(|_| limits == Limits::Nvidia);
+            let Ok(lowered) = lower(&made.module, &options) else { continue };
+            let m = lowered.module;
+            let names = || m.globals_with(Op::Name).filter_map(|r| Some(m.inst(r).string(1)?.0));
+            ahead += u32::from(names().any(|name| name.starts_with("coop_fetch_first")));
+            divided[n] += u32::from(names().any(|name| name.starts_with("coop_sum_") && name.contains("_parts_")));
+        }
     }
     assert!(
-        loops > 40 && ahead > 4 && divided > 2,
-        "{loops} loops of products, {ahead} fetched ahead, {divided} with K divided among groups"
+        loops > 80 && ahead > 8 && divided[0] > 2 && divided[1] > 9,
+        "{loops} loops of products, {ahead} fetched ahead, {divided:?} with K divided among groups"
     );
 }

@@ -96,6 +96,8 @@ pub(super) struct Gen<'a> {
     pub(super) budget: u32,
     /// Bytes of Workgroup memory in use.
     pub(super) shared: u32,
+    /// True if a workgroup has many lanes for small matrices.
+    pub(super) wide: bool,
     /// Subgroups in a workgroup.
     pub(super) subgroups: u32,
     /// Workgroups in x and y.
@@ -152,6 +154,7 @@ impl<'a> Gen<'a> {
             budget: 0,
             shared: 0,
             subgroups: 1,
+            wide: false,
             workgroups: [1, 1],
             made: BTreeMap::new(),
             mats: FxHashMap::default(),
@@ -194,6 +197,12 @@ impl<'a> Gen<'a> {
             // Workgroup-scope matrices want 32, 64, 128 or 256 invocations.
             self.subgroups = 1 << (self.subgroups - 1);
         }
+        // Scalar code divides K among groups of 32 lanes.
+        self.wide = self.profile.dialect == Dialect::Nv2 && any && self.side.chance(64);
+        if self.wide {
+            self.subgroups = self.side.pick(&[8, 16]);
+            self.note("workgroup of many lanes");
+        }
         self.workgroups = [1 + self.e.below(3), 1 + self.e.below(2)];
         self.choose_alignment();
         // The size of a workgroup, which is all that the variants change.
@@ -234,7 +243,8 @@ impl<'a> Gen<'a> {
         let flexible = self.profile.dialect == Dialect::Nv2;
         let workgroup = match self.profile.limits {
             Limits::Any => {
-                !matches!(self.profile.dialect, Dialect::Nv1 | Dialect::Qcom | Dialect::Kernel) && self.e.chance(70)
+                let never = matches!(self.profile.dialect, Dialect::Nv1 | Dialect::Qcom | Dialect::Kernel);
+                !never && self.e.chance(if self.wide { 230 } else { 70 })
             }
             Limits::Nvidia => flexible && self.e.chance(100),
             Limits::Tiles => self.profile.dialect != Dialect::Qcom && self.e.chance(50),
@@ -283,6 +293,10 @@ impl<'a> Gen<'a> {
                 Dialect::Arm => values = std::array::from_fn(|_| self.e.pick(&[16, 8, 4, 16, 32])),
                 _ => {}
             }
+        }
+        if self.wide && workgroup {
+            let k = self.side.pick(&[16, 32, 64]);
+            values = [self.side.pick(&[8, 16]), self.side.pick(&[8, 16]), k];
         }
         // Validators compare the lengths of arrays with the defaults of extents.
         let plain = self.profile.dialect == Dialect::Qcom;

@@ -16,7 +16,7 @@ impl Gen<'_> {
         if !lavapipe && self.side.chance(40) {
             return self.attention_statement();
         }
-        if !lavapipe && self.side.chance(50) {
+        if !lavapipe && self.side.chance(if self.wide { 180 } else { 50 }) {
             return self.product_loop();
         }
         match self.e.below(16) {
