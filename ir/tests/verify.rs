@@ -297,7 +297,7 @@ fn check_8_edges() {
     let mut m = kernel("gemm_simple.spv");
     let branch = op(&m, Op::BranchConditional);
     m.inst_mut(branch.inst).operands[0] = Operand::Id(entry);
-    fails(&m, 8, &format!("its operand {entry} is a label"));
+    fails_among_others(&m, 8, &format!("its operand {entry} is a label"));
 
     let mut m = kernel("gemm_simple.spv");
     m.functions[0].blocks.swap(1, 2);
@@ -401,6 +401,40 @@ fn check_12_types_are_types() {
     let constant = result(&m, *constant);
     m.inst_mut(last).operands[1] = Operand::Id(constant);
     fails_among_others(&m, 12, &format!("its pointee {constant} is not a type"));
+
+    let mut m = kernel("gemm_simple.spv");
+    let int = global(&m, Op::TypeInt);
+    m.inst_mut(int).operands[1] = Operand::Word(2);
+    fails(&m, 12, "its signedness is neither 0 nor 1");
+}
+
+#[test]
+fn check_16_conditions_and_indices_are_values() {
+    for (opcode, operand) in [(Op::BranchConditional, 0), (Op::AccessChain, 1)] {
+        let mut m = kernel("gemm_simple.spv");
+        let at = op(&m, opcode);
+        let void = result(&m, global(&m, Op::TypeVoid));
+        m.inst_mut(at.inst).operands[operand] = Operand::Id(void);
+        fails(&m, 16, &format!("{void} is not a value"));
+    }
+}
+
+#[test]
+fn check_16_conversions_keep_the_number_of_components() {
+    let source = "OpCapability Shader
+        OpMemoryModel Logical GLSL450
+        %void = OpTypeVoid
+        %fn = OpTypeFunction %void
+        %uint = OpTypeInt 32 0
+        %float = OpTypeFloat 32
+        %vec2 = OpTypeVector %float 2
+        %c1 = OpConstant %uint 1
+        %f = OpFunction %void None %fn
+        %label = OpLabel
+        %x = OpConvertUToF %vec2 %c1
+        OpReturn
+        OpFunctionEnd";
+    fails(&coop_ir::text::parse(source).expect("a module"), 16, "a conversion of 1 components gives 2");
 }
 
 #[test]

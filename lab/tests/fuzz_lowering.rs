@@ -48,6 +48,7 @@ fn scalar(bytes: &[u8]) -> Option<Vec<u8>> {
 #[test]
 fn components() {
     let mut seeds = modules("components");
+    seeds.extend(modules("fuzz/lowering"));
     seeds.extend(modules("kernels").iter().filter_map(|kernel| scalar(kernel)));
     assert!(seeds.len() >= 15, "{} modules", seeds.len());
     seeds.iter().for_each(|s| coop_lab::fuzz::components(s));

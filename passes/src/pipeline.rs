@@ -13,7 +13,7 @@ use coop_device::Feature;
 use coop_ir::grammar::implied_capabilities;
 use coop_ir::hash::FxHashSet;
 use coop_ir::spv::{Capability, Decoration};
-use coop_ir::{InstRef, Module, Op, binary};
+use coop_ir::{Id, Inst, InstRef, Module, Op, binary};
 use std::time::Instant;
 
 /// The context of a pass: what it works with besides the module.
@@ -455,11 +455,20 @@ fn well_formed(module: &Module) -> Result<(), Refusal> {
         let why = format!("a vector has more components than an instruction has words, {most}");
         return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says of the module"));
     }
-    let too_wide = |r: &InstRef| module.inst(*r).word(0).is_some_and(|n| n > 64);
+    let odd = |r: &InstRef| module.inst(*r).word(0).is_some_and(|n| !(1..=64).contains(&n));
     let numbers = module.globals_with(Op::TypeInt).chain(module.globals_with(Op::TypeFloat));
-    if let Some(r) = numbers.into_iter().find(too_wide) {
-        let why = "a number has more than 64 bits";
+    if let Some(r) = numbers.into_iter().find(odd) {
+        let why = "a number does not have 1 to 64 bits";
         return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says of the module"));
+    }
+    // Nobody knows what they mean: passes would copy words of them into other instructions.
+    let removed = |op: Op| PASSES.iter().filter_map(|p| p.removes).any(|removes| removes(op));
+    let is_matrix = |ty: Id| module.def_inst(ty).is_some_and(|t| MATRIX_TYPES.contains(&t.op));
+    let of_matrices = |i: &Inst| i.ty.into_iter().chain(i.ids().filter_map(|id| module.type_of(id))).any(is_matrix);
+    let unknown = |i: &Inst| i.opaque && (removed(i.op) || of_matrices(i));
+    if let Some(r) = module.all().find(|r| unknown(module.inst(*r))) {
+        let why = format!("{} has operands beyond its grammar", module.inst(r).op);
+        return Err(Refusal::new("refused-malformed", Some(r), why, "use the instruction as its extension has it"));
     }
     let Err(problems) = coop_ir::verify::verify(module) else { return Ok(()) };
     let (at, why) = problems.first().map_or((None, String::new()), |p| (p.inst, p.to_string()));
@@ -483,12 +492,7 @@ fn check(module: &Module, pass: &Pass, verify: bool) -> Result<(), Error> {
     if let Some(removes) = pass.removes
         && let Some(r) = module.all().find(|r| removes(module.inst(*r).op))
     {
-        let inst = module.inst(r);
-        if inst.opaque {
-            let why = format!("{} has operands beyond its grammar", inst.op);
-            return Err(Refusal::new("refused-malformed", None, why, "see what coopcheck says of the module").into());
-        }
-        return Err(bug(format!("an instruction is left that the pass removes: {}", inst.op)));
+        return Err(bug(format!("an instruction is left that the pass removes: {}", module.inst(r).op)));
     }
     if verify {
         coop_ir::verify::verify(module).map_err(|problems| {

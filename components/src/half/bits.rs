@@ -29,7 +29,7 @@ impl Half {
         if to_half {
             let parts = cast::parts(b, value, other, count);
             let halves = cast::pieces(b, &parts, 16);
-            if self.only_parts(b, result) {
+            if self.only_parts(b, result, len) {
                 self.parts.insert(result, halves);
                 return Ok(());
             }
@@ -45,10 +45,13 @@ impl Half {
         Ok(())
     }
 
-    /// Returns true if only single components of a vector are used.
-    fn only_parts(&self, b: &FunctionBuilder<'_>, vector: Id) -> bool {
+    /// Returns true if only single components of a vector are used, which it has.
+    fn only_parts(&self, b: &FunctionBuilder<'_>, vector: Id, len: u32) -> bool {
         let m = &*b.module;
-        let takes = |r: InstRef| m.inst(r).extracted_from() == Some(vector) && m.inst(r).operands.len() == 2;
+        let takes = |r: InstRef| match (m.inst(r).extracted_from(), m.inst(r).operands.as_slice()) {
+            (of, [_, n]) => of == Some(vector) && n.word() < len,
+            _ => false,
+        };
         let mut users = self.users.beyond_notes(m, vector).peekable();
         users.peek().is_some() && users.all(takes)
     }

@@ -67,6 +67,9 @@ impl Verifier<'_> {
 
     fn global(&mut self, r: InstRef, inst: &Inst) {
         match inst.op {
+            Op::TypeInt if inst.word(1).is_some_and(|signedness| signedness > 1) => {
+                self.problem(12, r, "its signedness is neither 0 nor 1");
+            }
             Op::TypePointer => inst.ids_from(1).for_each(|t| self.must_be_type(r, t, "pointee")),
             Op::TypeStruct => inst.ids().for_each(|t| self.must_be_type(r, t, "member")),
             Op::TypeFunction => inst.ids().for_each(|t| self.must_be_type(r, t, "return or parameter type")),

@@ -23,13 +23,14 @@
 //!     words are words, but in what is beyond the grammar, which is marked as opaque.
 //! 10. An instruction has at most 65535 words.
 //! 11. Globals are in the order of SPIR-V's sections, and what belongs into functions is in functions.
-//! 12. Result types are types, and so are the elements and members of types.
+//! 12. Result types are types, and so are the elements and members of types. Integers are signed or not.
 //! 13. Function types, parameters, calls and returns agree.
 //! 14. `OpTypeForwardPointer` names a pointer type; so types are recursive through pointers only, as 3 allows no other
 //!     way.
 //! 15. The function of an entry point exists; its interface consists of global variables, since SPIR-V 1.4 each once.
 //! 16. The values of an `OpPhi`, what an `OpLoad` reads and an `OpStore` writes, what an `OpSelect` chooses between and
-//!     what an `OpCopyObject` copies have the type that they must.
+//!     what an `OpCopyObject` copies have the type that they must. What a branch asks and what an
+//!     access chain takes are values. A conversion gives as many numbers as it takes.
 //! 17. There is one `OpMemoryModel`.
 
 mod blocks;

@@ -136,6 +136,7 @@ impl<'a> Walk<'a> {
                 }
                 Some(())
             }
+            Op::TypeInt => some(inst.word(1)? <= 1),
             Op::TypePointer => inst.ids_from(1).try_for_each(|t| self.is_type(t)),
             Op::TypeStruct | Op::TypeFunction => inst.ids().try_for_each(|t| self.is_type(t)),
             Op::TypeArray

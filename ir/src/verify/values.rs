@@ -1,8 +1,9 @@
-//! Check 16: types of values where they must be the same.
+//! Check 16: types of values where they must be the same, and values where types would be taken for them.
 
 use super::Verifier;
 use crate::grammar::Op;
 use crate::module::{Function, Id, Inst, InstRef};
+use crate::types::Type;
 
 impl Verifier<'_> {
     /// Checks the instructions of a function that move values without changing them.
@@ -20,6 +21,23 @@ impl Verifier<'_> {
                     }
                 }
                 Op::Store => self.has_type(r, inst.id(1), self.pointee(inst, 0)),
+                Op::BranchConditional | Op::Switch => self.is_value(r, inst.id(0)),
+                Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
+                    inst.ids().for_each(|id| self.is_value(r, Some(id)));
+                }
+                op if op.is_conversion() && op != Op::Bitcast => {
+                    let count = |ty: Option<Id>| match Type::of(self.module, ty?)? {
+                        Type::Vector { len, .. } => Some(len),
+                        Type::Scalar(_) => Some(1),
+                        _ => None,
+                    };
+                    let from = inst.converted().and_then(|id| self.module.type_of(id));
+                    if let (Some(from), Some(to)) = (count(from), count(inst.ty))
+                        && from != to
+                    {
+                        self.problem(16, r, format_args!("a conversion of {from} components gives {to}"));
+                    }
+                }
                 _ => {}
             }
         }
@@ -38,8 +56,15 @@ impl Verifier<'_> {
         match def.ty {
             Some(ty) if ty == must => {}
             Some(ty) => self.problem(16, r, format_args!("{value} has type {ty}, and must have {must}")),
-            None if def.opaque => {}
-            None => self.problem(16, r, format_args!("{value} is not a value")),
+            None => self.is_value(r, Some(value)),
+        }
+    }
+
+    /// Requires an id to be that of a value, if it is known.
+    fn is_value(&mut self, r: InstRef, id: Option<Id>) {
+        let Some((id, def)) = id.and_then(|id| Some((id, self.def(id)?))) else { return };
+        if def.ty.is_none() && !def.opaque {
+            self.problem(16, r, format_args!("{id} is not a value"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The body of the fuzzer, kept here so that the tests run it too.
 
 use coop_device::Profile;
-use coop_ir::{Module, Op, binary};
+use coop_ir::{Module, Op, binary, verify};
 use coop_passes::{Checked, Error, Lanes, Options, Target, Tf32, Vulkan, lower};
 use std::sync::LazyLock;
 
@@ -44,16 +44,21 @@ static MODES: LazyLock<Vec<Options<'static>>> = LazyLock::new(|| {
 pub fn lowering(bytes: &[u8]) {
     let Ok(module) = binary::read(bytes) else { return };
     let hash = bytes.iter().fold(0u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
-    in_mode(&module, (hash >> 16) as usize % MODES.len());
+    let _ = in_mode(&module, (hash >> 16) as usize % MODES.len());
 }
 
-/// As [`lowering`], in all the ways one after another.
+/// As [`lowering`], in all the ways one after another; what is lowered is well formed too.
 pub fn lowering_in_all_modes(bytes: &[u8]) {
     let Ok(module) = binary::read(bytes) else { return };
-    (0..MODES.len()).for_each(|mode| in_mode(&module, mode));
+    for changed in (0..MODES.len()).filter_map(|mode| in_mode(&module, mode)) {
+        if let Err(problems) = verify::verify(&changed) {
+            panic!("the output is not well formed: {}", problems[0]);
+        }
+    }
 }
 
-fn in_mode(module: &Module, mode: usize) {
+/// Lowers a module in one way. Returns what it became, if it was changed.
+fn in_mode(module: &Module, mode: usize) -> Option<Module> {
     let options = &MODES[mode];
     match lower(module, options) {
         Ok(lowered) => {
@@ -63,9 +68,11 @@ fn in_mode(module: &Module, mode: usize) {
             let left = |op| lowered.report.changed && again.globals_with(op).next().is_some();
             assert!(!left(Op::TypeCooperativeMatrixNV), "a matrix of SPV_NV_cooperative_matrix is left");
             assert!(options.target != Target::Scalar || !left(Op::TypeCooperativeMatrixKHR), "a matrix is left");
+            lowered.report.changed.then_some(lowered.module)
         }
         Err(Error::Refused(refusal)) => {
             assert!(refusal.rule.starts_with("refused-") && !refusal.remedy.is_empty(), "{refusal}");
+            None
         }
         Err(bug) => panic!("{bug}"),
     }

@@ -57,8 +57,9 @@ pub fn mutate_words(seed: &[u8], random: &mut Random) -> Vec<u8> {
     for _ in 0..=random.below(4) {
         let at = random.below(words.len());
         let other = words[random.below(words.len())];
-        match random.below(14) {
+        match random.below(15) {
             12 => change_number(&mut words, random),
+            13 => append_word(&mut words, random),
             0 => words[at] ^= 1 << random.below(32),
             1 => words[at] = other,
             2 => words[at] = random.below(300) as u32,
@@ -85,6 +86,26 @@ pub fn mutate_words(seed: &[u8], random: &mut Random) -> Vec<u8> {
         bytes.truncate(random.below(bytes.len()));
     }
     bytes
+}
+
+/// Makes an instruction of a function longer by a word.
+fn append_word(words: &mut Vec<u32>, random: &mut Random) {
+    let mut starts = Vec::new();
+    let mut at = 5;
+    while let Some(first) = words.get(at).copied() {
+        starts.push(at);
+        at += (first >> 16).max(1) as usize;
+    }
+    // Functions come last.
+    let Some(at) = (!starts.is_empty()).then(|| starts[starts.len() / 2 + random.below(starts.len().div_ceil(2))])
+    else {
+        return;
+    };
+    let end = at + (words[at] >> 16) as usize;
+    if end <= words.len() {
+        words[at] = words[at].wrapping_add(1 << 16);
+        words.insert(end, random.below(32) as u32);
+    }
 }
 
 /// Changes the width of a number type, or the value of a constant, to one that is rare.

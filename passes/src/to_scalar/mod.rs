@@ -428,6 +428,10 @@ impl Lower<'_, '_> {
         args: &[Id],
         make: &mut dyn FnMut(&mut Self) -> Result<Id, Refusal>,
     ) -> Result<(), Refusal> {
+        if let Some(id) = args.iter().find(|id| self.m.type_of(**id).is_none()) {
+            let why = format!("{id} is not a value");
+            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says of the module"));
+        }
         let function = match self.functions.get(&key) {
             Some(f) => *f,
             None => {
