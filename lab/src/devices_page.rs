@@ -58,7 +58,7 @@ const WRONG: [(&str, &[&str]); 8] = [
     ("nvk", &["NVK", "Drivers end"]),
     ("turnip", &["Turnip"]),
     ("honeykrisp", &["Honeykrisp"]),
-    ("intel open-source", &["Intel's driver"]),
+    ("intel open-source", &["Intel's driver", "Drivers end"]),
     ("swiftshader", &["SwiftShader"]),
 ];
 
