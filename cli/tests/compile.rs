@@ -108,7 +108,9 @@ fn counts_by_kind_add_up() {
 fn one_module_on_an_arc() {
     let Some(ran) = compile_on(Driver::Gpu("intel-xe2"), &with(&[BY_HAND], &[])) else { return };
     assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
-    for part in ["B580", "subgroups of 32", "  Max live registers  ", "  Spills  ", "instructions by kind\n", "  matrix  "] {
+    for part in
+        ["B580", "subgroups of 32", "  Max live registers  ", "  Spills  ", "instructions by kind\n", "  matrix  "]
+    {
         assert!(ran.stdout.contains(part), "{part} is not in\n{}", ran.stdout);
     }
 }
