@@ -494,6 +494,8 @@ fetch_gpu() {
   if command -v flock >/dev/null; then flock 8; fi
   fetch_one gpu
   for name in $(gpus | awk '{ print $2 }' | sort -u); do
+    # Debian has Intel's driver for x86 only.
+    if [ "$name" = intel ] && ! ls "$(folder gpu)"/usr/lib/*/libvulkan_intel.so >/dev/null 2>&1; then continue; fi
     [ -e "$(folder gpu)/${name}_icd.json" ] || write_icd "$(folder gpu)" "$name"
   done
   build_xe_shim "$(folder gpu)"

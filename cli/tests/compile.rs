@@ -115,6 +115,21 @@ fn one_module_on_an_arc() {
     }
 }
 
+/// What answers the driver takes memory and submissions, and executes nothing: buffers stay as they were.
+#[test]
+fn a_module_that_runs_on_an_arc_stores_nothing() {
+    for gpu in ["intel-arc", "intel-xe2"] {
+        let name = "testdata/drivers/gpu/spills-over-4-kib";
+        let Some(wrapper) = Driver::Gpu(gpu).wrapper_or_skip(name) else { return };
+        let mut command = Command::new(wrapper);
+        command.arg(env!("CARGO_BIN_EXE_cooprun")).arg("run").arg(format!("{name}.spvasm"));
+        command.arg("--case").arg(format!("{name}.toml")).current_dir(repository());
+        let ran = finish(command);
+        assert_eq!(ran.status, 1, "{gpu}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains("30719 of 30720 elements differ"), "{gpu}: {}{}", ran.stdout, ran.stderr);
+    }
+}
+
 #[test]
 fn two_modules_have_ratios_and_texts_go_to_files() {
     let folder = temporary("compile-texts");
