@@ -115,7 +115,7 @@ fn one_module_on_an_arc() {
     }
 }
 
-/// What answers the driver takes memory and submissions, and executes nothing: buffers stay as they were.
+/// The library in the kernel's place takes memory and submissions, and executes nothing: buffers stay as they were.
 #[test]
 fn a_module_that_runs_on_an_arc_stores_nothing() {
     for gpu in ["intel-arc", "intel-xe2"] {
