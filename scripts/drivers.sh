@@ -237,7 +237,7 @@ triple() { # ROOT
 }
 
 # The driver's own description names its library relative to a system that is not there.
-write_icd() { # ROOT lvp|radeon|nouveau|freedreno|asahi
+write_icd() { # ROOT lvp|radeon|nouveau|freedreno|asahi|intel
   local root=$1 driver=$2 library version
   library=$(echo "$root"/usr/lib/*/"libvulkan_$driver.so")
   [ -e "$library" ] || die "no driver '$driver' in $root"
@@ -253,8 +253,9 @@ write_icd() { # ROOT lvp|radeon|nouveau|freedreno|asahi
 JSON
 }
 
-# The GPUs that drivers compile for without having one: a name, the driver, what answers it in the kernel's place (mesa-drm-shim),
-# and variables that choose the GPU.
+# The GPUs that drivers compile for without having one: a name, the driver, what answers it in the kernel's place (mesa-drm-shim;
+# for xe, xe-shim.c), and variables that choose the GPU. With MESA_LOG_LEVEL Intel's driver does not warn that it is tried
+# little with this kernel driver and that GPU.
 gpus() {
   cat <<'TABLE'
 amd-polaris10 radeon amdgpu AMDGPU_GPU_ID=polaris10
@@ -270,6 +271,8 @@ adreno-630 freedreno freedreno FD_GPU_ID=630
 adreno-740 freedreno freedreno FD_GPU_ID=740
 adreno-830 freedreno freedreno FD_GPU_ID=830
 apple-m1 asahi asahi
+intel-arc intel xe XE_SHIM_GPU=a770 MESA_LOG_LEVEL=error
+intel-xe2 intel xe XE_SHIM_GPU=b580
 TABLE
 }
 
@@ -332,7 +335,6 @@ fetch_one() { # new|debian12|pocl|rusticl|llvm
   mv "$work/root" "$final"
   case $which in
     new | debian12) write_icd "$final" lvp ;;
-    gpu) for name in $(gpus | awk '{ print $2 }' | sort -u); do write_icd "$final" "$name"; done ;;
     pocl) move_translator "$final" ;;
     rusticl) move_libclc "$final" ;;
     mdbook) move_icons "$final" ;;
@@ -491,8 +493,28 @@ fetch_gpu() {
   exec 8>"$cache/.gpu.lock"
   if command -v flock >/dev/null; then flock 8; fi
   fetch_one gpu
+  for name in $(gpus | awk '{ print $2 }' | sort -u); do
+    # Debian has Intel's driver for x86 only.
+    if [ "$name" = intel ] && ! ls "$(folder gpu)"/usr/lib/*/libvulkan_intel.so >/dev/null 2>&1; then continue; fi
+    [ -e "$(folder gpu)/${name}_icd.json" ] || write_icd "$(folder gpu)" "$name"
+  done
+  build_xe_shim "$(folder gpu)"
   exec 8>&-
-  for name in $(gpus | awk '{ print $1 }'); do write_wrapper gpu "$name-run" ""; done
+  for name in $(gpus | awk '{ print $1 }'); do
+    if [ -e "$(shim_of "$(folder gpu)" "$name")" ]; then write_wrapper gpu "$name-run" ""; fi
+  done
+}
+
+# What answers Intel's driver is not in Debian's packages. It runs with the C library of that folder, which is newer than the machine's.
+build_xe_shim() { # ROOT
+  local library=$1/libxe_shim.so
+  if [ "$library" -nt "$here/xe-shim.c" ]; then return; fi
+  if ! command -v cc >/dev/null; then
+    say "no C compiler: Intel's GPUs are left out"
+    return
+  fi
+  cc -std=gnu11 -Wall -O2 -shared -fPIC -fvisibility=hidden "$here/xe-shim.c" -o "$library.$$"
+  mv "$library.$$" "$library"
 }
 
 # Intel's OpenCL runtime for CPUs, with the libraries that it opens. What it is built for is old enough for any machine: programs
@@ -785,10 +807,12 @@ SCRIPT
 
 # The library that answers a GPU's driver in place of the kernel.
 shim_of() { # ROOT NAME
-  local library
-  library=$(echo "$1"/usr/lib/*/"lib$(gpus | sed -n "s/^$2 [^ ]* \([^ ]*\).*/\1/p")_noop_drm_shim.so")
-  [ -e "$library" ] || die "nothing answers the driver of $2 in $1"
-  echo "$library"
+  local shim
+  shim=$(gpus | sed -n "s/^$2 [^ ]* \([^ ]*\).*/\1/p")
+  case $shim in
+    xe) echo "$1/libxe_shim.so" ;;
+    *) echo "$1"/usr/lib/*/"lib${shim}_noop_drm_shim.so" ;;
+  esac
 }
 
 write_gpu_variables() { # ROOT NAME WRAPPER

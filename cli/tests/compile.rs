@@ -103,6 +103,33 @@ fn counts_by_kind_add_up() {
     }
 }
 
+/// Intel's compiler says registers and spills in its own words, and its listing has instructions for matrices.
+#[test]
+fn one_module_on_an_arc() {
+    let Some(ran) = compile_on(Driver::Gpu("intel-xe2"), &with(&[BY_HAND], &[])) else { return };
+    assert_eq!(ran.status, 0, "{}{}", ran.stdout, ran.stderr);
+    for part in
+        ["B580", "subgroups of 32", "  Max live registers  ", "  Spills  ", "instructions by kind\n", "  matrix  "]
+    {
+        assert!(ran.stdout.contains(part), "{part} is not in\n{}", ran.stdout);
+    }
+}
+
+/// The library in the kernel's place takes memory and submissions, and executes nothing: buffers stay as they were.
+#[test]
+fn a_module_that_runs_on_an_arc_stores_nothing() {
+    for gpu in ["intel-arc", "intel-xe2"] {
+        let name = "testdata/drivers/gpu/spills-over-4-kib";
+        let Some(wrapper) = Driver::Gpu(gpu).wrapper_or_skip(name) else { return };
+        let mut command = Command::new(wrapper);
+        command.arg(env!("CARGO_BIN_EXE_cooprun")).arg("run").arg(format!("{name}.spvasm"));
+        command.arg("--case").arg(format!("{name}.toml")).current_dir(repository());
+        let ran = finish(command);
+        assert_eq!(ran.status, 1, "{gpu}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains("30719 of 30720 elements differ"), "{gpu}: {}{}", ran.stdout, ran.stderr);
+    }
+}
+
 #[test]
 fn two_modules_have_ratios_and_texts_go_to_files() {
     let folder = temporary("compile-texts");
@@ -136,9 +163,12 @@ fn what_the_device_does_not_list_is_refused_unless_asked_for() {
 }
 
 /// The modules of `testdata/drivers/gpu`, each with a GPU whose driver does not make its pipeline, and what it does.
-const NOT_MADE: [(&str, &str, &str); 3] = [
+const NOT_MADE: [(&str, &str, &str); 6] = [
     ("length-in-constant", "amd-navi31", "crashed"),
     ("length-in-constant", "nvk-ampere", "refused"),
+    ("length-in-constant", "intel-xe2", "refused"),
+    ("struct-of-matrices", "intel-xe2", "crashed"),
+    ("struct-of-matrices", "intel-arc", "crashed"),
     ("spills-over-4-kib", "apple-m1", "crashed"),
 ];
 

@@ -1,8 +1,8 @@
 //! Counts of a processor's instructions by kind, from a compiler's listing.
 //!
-//! The listings are those of Mesa's compilers: ACO for AMD, NAK for NVIDIA, IR3 for Adreno. Each line is an instruction, a
-//! label or a remark. An instruction is counted once for each time that the text says it is there, not for each time that
-//! it is executed; on AMD and NVIDIA the sum is the compiler's own count. A mnemonic that no rule names is arithmetic.
+//! The listings are those of Mesa's compilers: ACO for AMD, NAK for NVIDIA, IR3 for Adreno, BRW for Intel. Each line is an
+//! instruction, a label or a remark. An instruction is counted once for each time that the text says it is there, not for each
+//! time that it is executed; on AMD and NVIDIA the sum is the compiler's own count, on Intel more, since waits are in the listing. A mnemonic that no rule names is arithmetic.
 
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,8 @@ pub fn count(text: &str) -> Option<Counts> {
         nvidia
     } else if text.starts_with("Native code for ") {
         adreno
+    } else if text.contains("{ align1 ") {
+        intel
     } else {
         return None;
     };
@@ -162,6 +164,23 @@ fn adreno(line: &str, counts: &mut Counts) {
     counts.add(kind, times);
 }
 
+fn intel(line: &str, counts: &mut Counts) {
+    // `(+f0.0) mnemonic(width) operands { flags }`; a message is counted on its second line, which says to whom it goes.
+    let mut words = line.split_whitespace().skip_while(|word| word.starts_with("(+f") || word.starts_with("(-f"));
+    let first = words.next().unwrap_or_default();
+    let name = first.split(['(', '.']).next().unwrap_or_default();
+    let kind = match name {
+        _ if !line.contains("{ align1 ") => return,
+        "slm" => Kind::Shared,
+        "gateway" | "sync" => Kind::Wait,
+        "ugm" | "ugml" | "tgm" | "urb" | "sampler" => Kind::Memory,
+        "dpas" | "dpasw" => Kind::Matrix,
+        "if" | "else" | "endif" | "while" | "break" | "cont" | "halt" | "jmpi" => Kind::Branch,
+        _ => Kind::Arithmetic,
+    };
+    counts.add(kind, 1);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +239,23 @@ mod tests {
              br !p0.x, #l31\n\
              end\n",
             [0, 1, 1, 3, 8, 2],
+        );
+    }
+
+    #[test]
+    fn of_intel() {
+        counted(
+            "LABEL1:\n\
+             mov(16)         g89<1>UD        g0.1<0,1,0>UD           { align1 WE_all 1H compacted };\n\
+             send(1)         g121UD          g94UD       nullUD      0x0210d580        0x00000000\n\
+             \x20               ugm MsgDesc: ( load, a64, d32, V16 )  base_offset 0  { align1 WE_all 1N I@6 $0 };\n\
+             (+f0.0) send(32) nullUD         g102UD      g100UD      0x44000504        a0.2<0>UD\n\
+             \x20               slm MsgDesc: ( store, a32, d32, V1 )  { align1 I@1 $1 };\n\
+             (+f0.0) if(32)  JIP:  LABEL4          UIP:  LABEL3      { align1 };\n\
+             cmp.l.f0.0(32)  null<1>UD       g109<8,8,1>UD   g121.2<0,1,0>UD { align1 };\n\
+             sync nop(1)                     null<0,1,0>UB           { align1 WE_all 1N $1.src };\n\
+             dpas.8x8(16)    g36<1>F         g36<1,1,0>F     g52<1,1,0>HF    g60<1,1,0>HF { align1 WE_all 1H $4 };\n",
+            [1, 1, 1, 2, 1, 1],
         );
     }
 

@@ -51,13 +51,14 @@ const EXECUTED: [(&str, &str); 5] = [
 
 /// The words of headings on the page of drivers that name the drivers of profiles: the beginning of the profile's driver, in
 /// lower case, and the words.
-const WRONG: [(&str, &[&str]); 7] = [
+const WRONG: [(&str, &[&str]); 8] = [
     ("llvmpipe", &["lavapipe"]),
     ("nvidia", &["NVIDIA"]),
     ("radv", &["RADV", "Drivers end"]),
     ("nvk", &["NVK", "Drivers end"]),
     ("turnip", &["Turnip"]),
     ("honeykrisp", &["Honeykrisp"]),
+    ("intel open-source", &["Intel's driver", "Drivers end"]),
     ("swiftshader", &["SwiftShader"]),
 ];
 
