@@ -1,8 +1,9 @@
 //! Counts of a processor's instructions by kind, from a compiler's listing.
 //!
 //! The listings are those of Mesa's compilers: ACO for AMD, NAK for NVIDIA, IR3 for Adreno, BRW for Intel. Each line is an
-//! instruction, a label or a remark. An instruction is counted once for each time that the text says it is there, not for each
-//! time that it is executed; on AMD and NVIDIA the sum is the compiler's own count, on Intel more, since waits are in the listing. A mnemonic that no rule names is arithmetic.
+//! instruction, a label or a remark. An instruction is counted once for each time that the text says it is there, not for
+//! each time that it is executed. On AMD and NVIDIA the sum is the compiler's own count; on Intel it is larger, since waits
+//! are in the listing. A mnemonic that no rule names is arithmetic.
 
 use serde::{Deserialize, Serialize};
 
