@@ -84,7 +84,6 @@ static const struct gpu *gpu;
     X(int, fstat, (int, struct stat *)) \
     X(DIR *, opendir, (const char *)) \
     X(struct dirent *, readdir, (DIR *)) \
-    X(struct dirent64 *, readdir64, (DIR *)) \
     X(int, closedir, (DIR *)) \
     X(ssize_t, readlink, (const char *, char *, size_t)) \
     X(char *, realpath, (const char *, char *)) \
@@ -313,17 +312,6 @@ EXPORT struct dirent *readdir(DIR *folder)
     return (*ours)++ ? NULL : &entry;
 }
 
-EXPORT struct dirent64 *readdir64(DIR *folder)
-{
-    static struct dirent64 entry = { .d_ino = 1, .d_type = DT_CHR, .d_name = NODE_NAME };
-    int *ours = folder_of(folder);
-
-    start();
-    if (!ours)
-        return real_readdir64(folder);
-    return (*ours)++ ? NULL : &entry;
-}
-
 EXPORT int closedir(DIR *folder)
 {
     start();
@@ -363,6 +351,11 @@ EXPORT char *__realpath_chk(const char *path, char *resolved, size_t room)
 /* On 64-bit Linux the structures are the same with and without 64 in the name. */
 EXPORT int open64(const char *, int, ...) __attribute__((alias("open")));
 EXPORT FILE *fopen64(const char *, const char *) __attribute__((alias("fopen")));
+
+EXPORT struct dirent64 *readdir64(DIR *folder)
+{
+    return (struct dirent64 *)readdir(folder);
+}
 
 EXPORT int stat64(const char *path, struct stat64 *status)
 {

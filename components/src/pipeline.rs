@@ -143,7 +143,11 @@ fn well_formed(module: &Module) -> Result<(), Refusal> {
         Err(Refusal { rule: "refused-malformed", at: Some(at), reason: why.to_owned(), remedy })
     };
     for r in module.globals.iter().copied() {
-        match Type::of_inst(module.inst(r)) {
+        let inst = module.inst(r);
+        if inst.opaque && inst.op.is_type() {
+            return malformed(r, &format!("{} has operands beyond its grammar", inst.op));
+        }
+        match Type::of_inst(inst) {
             // What is done to a vector may be done to each of its components.
             Some(Type::Vector { len, .. }) if len > MOST_COMPONENTS => {
                 return malformed(r, "a vector has more than 4096 components");

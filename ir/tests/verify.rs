@@ -297,7 +297,7 @@ fn check_8_edges() {
     let mut m = kernel("gemm_simple.spv");
     let branch = op(&m, Op::BranchConditional);
     m.inst_mut(branch.inst).operands[0] = Operand::Id(entry);
-    fails_among_others(&m, 8, &format!("its operand {entry} is a label"));
+    fails(&m, 8, &format!("its operand {entry} is a label"));
 
     let mut m = kernel("gemm_simple.spv");
     m.functions[0].blocks.swap(1, 2);
@@ -417,6 +417,11 @@ fn check_16_conditions_and_indices_are_values() {
         m.inst_mut(at.inst).operands[operand] = Operand::Id(void);
         fails(&m, 16, &format!("{void} is not a value"));
     }
+
+    let mut m = kernel("gemm_simple.spv");
+    let at = op(&m, Op::AccessChain);
+    m.inst_mut(at.inst).operands[1] = m.inst(at.inst).operands[0];
+    fails(&m, 16, "is not an integer");
 }
 
 #[test]

@@ -451,28 +451,34 @@ fn well_formed(module: &Module) -> Result<(), Refusal> {
     // What is done to a vector may be done to each of its components.
     let most = 0xffff;
     let too_long = |r: &InstRef| module.inst(*r).word(1).is_some_and(|n| n > most);
+    let malformed = |at: Option<InstRef>, why: String| {
+        Err(Refusal::new("refused-malformed", at, why, "see what coopcheck says of the module"))
+    };
     if let Some(r) = module.globals_with(Op::TypeVector).find(too_long) {
-        let why = format!("a vector has more components than an instruction has words, {most}");
-        return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says of the module"));
+        return malformed(Some(r), format!("a vector has more components than an instruction has words, {most}"));
     }
-    let odd = |r: &InstRef| module.inst(*r).word(0).is_some_and(|n| !(1..=64).contains(&n));
     let numbers = module.globals_with(Op::TypeInt).chain(module.globals_with(Op::TypeFloat));
-    if let Some(r) = numbers.into_iter().find(odd) {
-        let why = "a number does not have 1 to 64 bits";
-        return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says of the module"));
+    let mut seen = FxHashSet::default();
+    for (r, number) in numbers.map(|r| (r, module.inst(r))) {
+        if let Some(width) = number.word(0).filter(|width| !(1..=64).contains(width)) {
+            return malformed(Some(r), format!("a number of {width} bits: there are those of 1 to 64"));
+        }
+        if !seen.insert((number.op, &number.operands)) {
+            return malformed(Some(r), format!("there is another {} with the same operands", number.op));
+        }
     }
-    // Nobody knows what they mean: passes would copy words of them into other instructions.
+    // Nobody knows what they mean: passes would copy words of them into other instructions, and take two types for one.
     let removed = |op: Op| PASSES.iter().filter_map(|p| p.removes).any(|removes| removes(op));
     let is_matrix = |ty: Id| module.def_inst(ty).is_some_and(|t| MATRIX_TYPES.contains(&t.op));
     let of_matrices = |i: &Inst| i.ty.into_iter().chain(i.ids().filter_map(|id| module.type_of(id))).any(is_matrix);
-    let unknown = |i: &Inst| i.opaque && (removed(i.op) || of_matrices(i));
+    let unknown = |i: &Inst| i.opaque && (i.op.is_type() || removed(i.op) || of_matrices(i));
     if let Some(r) = module.all().find(|r| unknown(module.inst(*r))) {
         let why = format!("{} has operands beyond its grammar", module.inst(r).op);
         return Err(Refusal::new("refused-malformed", Some(r), why, "use the instruction as its extension has it"));
     }
     let Err(problems) = coop_ir::verify::verify(module) else { return Ok(()) };
     let (at, why) = problems.first().map_or((None, String::new()), |p| (p.inst, p.to_string()));
-    Err(Refusal::new("refused-malformed", at, why, "see what coopcheck says of the module"))
+    malformed(at, why)
 }
 
 /// Returns the refusal with an instruction of the input: if a pass generated the one that it names, the one with that origin.

@@ -36,7 +36,7 @@ use coop_ir::effects::ExtSets;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, remove_unused_globals, replace_uses, sort_globals};
 use coop_ir::spv::{Decoration, MemoryAccess, MemoryModel, StorageClass};
-use coop_ir::types::{Scalar, Type, scalar, storage_of};
+use coop_ir::types::{Scalar, Type, storage_of};
 use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use joined::Joined;
@@ -352,9 +352,11 @@ impl Storage {
 
     fn chain(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
         let (Some(chain), Some(result)) = (i.access_chain(), i.result) else { return Ok(()) };
-        let place = self.place(b.module, chain.base);
-        let mut place = place.ok_or_else(|| format!("{} takes a pointer for an index", i.op))?;
+        let Some(mut place) = self.place(b.module, chain.base) else { return Ok(()) };
         self.steps(b.module, i, &mut place)?;
+        if pointee(b.module, result) != Some(place.at.ty) {
+            return Err(format!("{} does not give a pointer to what its indices select", i.op));
+        }
         let non_uniform = |id: Id| self.layout.decorations.has(id, Decoration::NonUniform);
         place.non_uniform |= non_uniform(result) || non_uniform(chain.base);
         self.places.insert(result, place);
@@ -364,10 +366,6 @@ impl Storage {
     /// Goes from the place of the base of an access chain to the one that its indices select.
     fn steps(&self, m: &Module, i: &Inst, place: &mut Place) -> Result<(), String> {
         let Some(chain) = i.access_chain() else { return Ok(()) };
-        let integer = |id: Id| m.type_of(id).and_then(|ty| scalar(m, ty)).is_some_and(Scalar::is_int);
-        if !i.ids_from(chain.first).all(integer) {
-            return Err(format!("an index of {} is not an integer", i.op));
-        }
         let mut indices = i.ids_from(chain.first);
         if i.op.is_element_chain()
             && let Some(element) = indices.next()

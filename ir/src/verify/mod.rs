@@ -29,8 +29,9 @@
 //!     way.
 //! 15. The function of an entry point exists; its interface consists of global variables, since SPIR-V 1.4 each once.
 //! 16. The values of an `OpPhi`, what an `OpLoad` reads and an `OpStore` writes, what an `OpSelect` chooses between and
-//!     what an `OpCopyObject` copies have the type that they must. What a branch asks and what an
-//!     access chain takes are values. A conversion gives as many numbers as it takes.
+//!     what an `OpCopyObject` copies have the type that they must. What a branch asks is a value, and so is what
+//!     a variable begins as, what is converted and what an access chain starts from; indices are integers. A conversion
+//!     gives as many numbers as it takes.
 //! 17. There is one `OpMemoryModel`.
 
 mod blocks;

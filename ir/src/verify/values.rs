@@ -3,7 +3,7 @@
 use super::Verifier;
 use crate::grammar::Op;
 use crate::module::{Function, Id, Inst, InstRef};
-use crate::types::Type;
+use crate::types::{Scalar, Type};
 
 impl Verifier<'_> {
     /// Checks the instructions of a function that move values without changing them.
@@ -22,10 +22,16 @@ impl Verifier<'_> {
                 }
                 Op::Store => self.has_type(r, inst.id(1), self.pointee(inst, 0)),
                 Op::BranchConditional | Op::Switch => self.is_value(r, inst.id(0)),
-                Op::AccessChain | Op::InBoundsAccessChain | Op::PtrAccessChain | Op::InBoundsPtrAccessChain => {
-                    inst.ids().for_each(|id| self.is_value(r, Some(id)));
+                Op::Variable => self.is_value(r, inst.id(1)),
+                Op::Bitcast => self.is_value(r, inst.id(0)),
+                op if op.is_access_chain() => {
+                    if let Some(chain) = inst.access_chain() {
+                        self.is_value(r, Some(chain.base));
+                        inst.ids_from(chain.first).for_each(|id| self.is_index(r, id));
+                    }
                 }
-                op if op.is_conversion() && op != Op::Bitcast => {
+                op if op.is_conversion() => {
+                    self.is_value(r, inst.converted());
                     let count = |ty: Option<Id>| match Type::of(self.module, ty?)? {
                         Type::Vector { len, .. } => Some(len),
                         Type::Scalar(_) => Some(1),
@@ -60,10 +66,19 @@ impl Verifier<'_> {
         }
     }
 
-    /// Requires an id to be that of a value, if it is known.
+    /// Requires an id to be that of an integer, if it is that of a value whose type is known.
+    fn is_index(&mut self, r: InstRef, id: Id) {
+        self.is_value(r, Some(id));
+        let ty = self.module.type_of(id).and_then(|ty| Type::of(self.module, ty));
+        if ty.is_some_and(|ty| !ty.scalar().is_some_and(Scalar::is_int)) {
+            self.problem(16, r, format_args!("its index {id} is not an integer"));
+        }
+    }
+
+    /// Requires an id to be that of a value, if it is known. Check 8 tells of labels.
     fn is_value(&mut self, r: InstRef, id: Option<Id>) {
         let Some((id, def)) = id.and_then(|id| Some((id, self.def(id)?))) else { return };
-        if def.ty.is_none() && !def.opaque {
+        if def.ty.is_none() && !def.opaque && def.op != Op::Label {
             self.problem(16, r, format_args!("{id} is not a value"));
         }
     }

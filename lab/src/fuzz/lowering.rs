@@ -47,7 +47,7 @@ pub fn lowering(bytes: &[u8]) {
     let _ = in_mode(&module, (hash >> 16) as usize % MODES.len());
 }
 
-/// As [`lowering`], in all the ways one after another; what is lowered is well formed too.
+/// As [`lowering`], in all the ways one after another; what is handed out is well formed too.
 pub fn lowering_in_all_modes(bytes: &[u8]) {
     let Ok(module) = binary::read(bytes) else { return };
     for changed in (0..MODES.len()).filter_map(|mode| in_mode(&module, mode)) {
@@ -57,7 +57,7 @@ pub fn lowering_in_all_modes(bytes: &[u8]) {
     }
 }
 
-/// Lowers a module in one way. Returns what it became, if it was changed.
+/// Lowers a module in one way. Returns what is handed out, read again, if it was changed.
 fn in_mode(module: &Module, mode: usize) -> Option<Module> {
     let options = &MODES[mode];
     match lower(module, options) {
@@ -68,7 +68,7 @@ fn in_mode(module: &Module, mode: usize) -> Option<Module> {
             let left = |op| lowered.report.changed && again.globals_with(op).next().is_some();
             assert!(!left(Op::TypeCooperativeMatrixNV), "a matrix of SPV_NV_cooperative_matrix is left");
             assert!(options.target != Target::Scalar || !left(Op::TypeCooperativeMatrixKHR), "a matrix is left");
-            lowered.report.changed.then_some(lowered.module)
+            lowered.report.changed.then_some(again)
         }
         Err(Error::Refused(refusal)) => {
             assert!(refusal.rule.starts_with("refused-") && !refusal.remedy.is_empty(), "{refusal}");

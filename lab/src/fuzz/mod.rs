@@ -96,11 +96,12 @@ fn append_word(words: &mut Vec<u32>, random: &mut Random) {
         starts.push(at);
         at += (first >> 16).max(1) as usize;
     }
-    // Functions come last.
-    let Some(at) = (!starts.is_empty()).then(|| starts[starts.len() / 2 + random.below(starts.len().div_ceil(2))])
-    else {
+    if starts.is_empty() {
         return;
-    };
+    }
+    // Functions come last.
+    let half = starts.len() / 2;
+    let at = starts[half + random.below(starts.len() - half)];
     let end = at + (words[at] >> 16) as usize;
     if end <= words.len() {
         words[at] = words[at].wrapping_add(1 << 16);
