@@ -162,8 +162,12 @@ def fetch():
         command = ["download", "--no-deps", "--no-build-isolation", "--no-binary", "ncnn", "--dest", str(SOURCE), PACKAGE]
         subprocess.run(pip + command, check=True, env=dict(os.environ, PYTHONPATH=str(build)))
         with tarfile.open(next(SOURCE.glob("ncnn-*.tar.gz"))) as archive:
-            wanted = [m for m in archive.getmembers() if m.isfile() and m.name.endswith(".comp")]
-            archive.extractall(SOURCE, members=wanted, filter="data")
+            # Debian 12's Python has no filters for what is extracted.
+            for member in archive.getmembers():
+                path = SOURCE / member.name
+                if member.isfile() and path.suffix == ".comp" and ".." not in path.parts and SOURCE in path.parents:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(archive.extractfile(member).read())
     return next(SOURCE.glob("ncnn-*/src"))
 
 
