@@ -1,6 +1,6 @@
 //! Splits the words of an instruction into operands by the grammar. Reader, printer and verifier share it.
 
-use crate::grammar::{self, ExtInstInfo, Kind, Op, Operands, Quantifier};
+use crate::grammar::{self, Enumerant, ExtInstInfo, Kind, Op, Operands, Quantifier};
 use crate::module::{Id, Module};
 
 /// The facts about earlier instructions that decoding needs.
@@ -83,6 +83,8 @@ pub struct Piece {
     pub start: usize,
     /// The number of its words.
     pub len: usize,
+    /// True if it is the id of something that is computed, a constant or a variable: not of a type, a function, a label.
+    pub is_value: bool,
 }
 
 /// The end of decoding.
@@ -109,7 +111,7 @@ pub fn decode<C: Context + ?Sized>(
     let Some(info) = op.info() else { return Ending::OpaqueFrom(0) };
     let (has_ty, has_result) = op.has_type_and_result();
     let shape = &info.operands[usize::from(has_ty) + usize::from(has_result)..];
-    let mut d = Decoder { cx, words, at: 0, emit };
+    let mut d = Decoder { cx, words, at: 0, not_values: op.not_values(), first: 0, named: false, emit };
     let ending = match op {
         Op::Constant | Op::SpecConstant => d.number(ty),
         Op::Switch => d.switch(),
@@ -123,10 +125,21 @@ pub fn decode<C: Context + ?Sized>(
     }
 }
 
+/// Returns true if an operand is one of those for which bits are set, the last of them for all that follow.
+#[inline]
+pub(crate) fn is_in(bits: u16, operand: usize) -> bool {
+    bits >> operand.min(15) & 1 != 0
+}
+
 struct Decoder<'a, C: ?Sized> {
     cx: &'a C,
     words: &'a [u32],
     at: usize,
+    /// The operands that are not values, counted from `first`.
+    not_values: u16,
+    first: usize,
+    /// True in the parameters of an enumerant that are not values.
+    named: bool,
     emit: &'a mut dyn FnMut(Piece),
 }
 
@@ -135,7 +148,8 @@ impl<C: Context + ?Sized> Decoder<'_, C> {
         if self.at + len > self.words.len() {
             return Ending::Missing(kind);
         }
-        (self.emit)(Piece { kind, start: self.at, len });
+        let named = self.named || is_in(self.not_values, self.at.saturating_sub(self.first));
+        (self.emit)(Piece { kind, start: self.at, len, is_value: kind.is_id() && !named });
         self.at += len;
         Ending::Complete
     }
@@ -188,7 +202,7 @@ impl<C: Context + ?Sized> Decoder<'_, C> {
             let known = kind.enumerant(value);
             let ending = self.take(kind, 1);
             return match (known, ending) {
-                (Some(e), Ending::Complete) => self.shape(e.params),
+                (Some(e), Ending::Complete) => self.params(e),
                 // The number of parameters is not known, so nothing after this word is.
                 (None, Ending::Complete) if self.at < self.words.len() => Ending::OpaqueFrom(self.at),
                 (_, ending) => ending,
@@ -204,7 +218,7 @@ impl<C: Context + ?Sized> Decoder<'_, C> {
             rest ^= bit;
             match kind.enumerant(bit) {
                 Some(e) if e.params.is_empty() => {}
-                Some(e) => match self.shape(e.params) {
+                Some(e) => match self.params(e) {
                     Ending::Complete => {}
                     other => return other,
                 },
@@ -213,6 +227,13 @@ impl<C: Context + ?Sized> Decoder<'_, C> {
             }
         }
         Ending::Complete
+    }
+
+    fn params(&mut self, enumerant: &Enumerant) -> Ending {
+        let outer = std::mem::replace(&mut self.named, enumerant.not_values);
+        let ending = self.shape(enumerant.params);
+        self.named = outer;
+        ending
     }
 
     fn number(&mut self, ty: Option<Id>) -> Ending {
@@ -259,7 +280,10 @@ impl<C: Context + ?Sized> Decoder<'_, C> {
             other => return other,
         }
         match set.map_or(ExtSet::Unknown, |s| self.cx.ext_inst_set(s)) {
-            ExtSet::AllIds => self.shape(&[(Kind::IdRef, Quantifier::Repeated)]),
+            ExtSet::AllIds => {
+                self.named = true;
+                self.shape(&[(Kind::IdRef, Quantifier::Repeated)])
+            }
             ExtSet::Table(table) => {
                 let row = table.binary_search_by_key(&number.unwrap_or(u32::MAX), |r| r.number);
                 match row {
@@ -282,6 +306,7 @@ impl<C: Context + ?Sized> Decoder<'_, C> {
         let info = inner.and_then(|w| u16::try_from(w).ok()).and_then(|w| Op(w).info());
         let Some(info) = info else { return Ending::OpaqueFrom(self.at) };
         let (ty, result) = info.op.has_type_and_result();
+        (self.not_values, self.first) = (info.op.not_values(), self.at);
         self.shape(&info.operands[usize::from(ty) + usize::from(result)..])
     }
 }

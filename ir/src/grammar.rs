@@ -61,6 +61,8 @@ pub struct Enumerant {
     pub name: &'static str,
     /// The operands that follow when it is present.
     pub params: Operands,
+    /// True if those operands are not values.
+    pub not_values: bool,
     /// Any one of these capabilities enables it; empty: always available. A capability itself declares all of these as well.
     pub capabilities: &'static [Capability],
     /// Any one of these extensions enables it.
@@ -97,6 +99,8 @@ struct Traits {
     has_scopes: bool,
     is_atomic: bool,
     properties: Properties,
+    /// The operands that are not values: a bit for each word after result type and result, the last for all that follow.
+    not_values: u16,
     group: Option<GroupOp>,
     /// 0 for `None`, 1 for `ExecutionScope::Subgroup`, 2 and more for an operand.
     execution: u8,
@@ -263,6 +267,13 @@ impl Op {
         let fits = words >= least && (words <= most || t.most == u8::MAX);
         let whole = t.step == 1 || (words - least).is_multiple_of(usize::from(t.step));
         (fits && whole).then(|| words.min(if t.ids == u8::MAX { words } else { usize::from(t.ids) }))
+    }
+
+    /// Returns the operands that are not values, but types, functions, labels, strings or instruction sets: a bit for each
+    /// word after result type and result, the last one for all that follow. Of an unknown opcode it is every one.
+    #[inline]
+    pub(crate) fn not_values(self) -> u16 {
+        self.traits().map_or(u16::MAX, |t| t.not_values)
     }
 
     /// Returns true if the instruction declares a type (`OpType...`, forward pointers not included).

@@ -418,6 +418,15 @@ fn check_16_conditions_and_indices_are_values() {
         fails(&m, 16, &format!("{void} is not a value"));
     }
 
+    // A type, and a function, where a number must be.
+    let m = kernel("gemm_simple.spv");
+    for other in [global(&m, Op::TypeVoid), m.functions[0].def] {
+        let mut m = kernel("gemm_simple.spv");
+        let (at, id) = (op(&m, Op::IAdd), result(&m, other));
+        m.inst_mut(at.inst).operands[1] = Operand::Id(id);
+        fails(&m, 16, &format!("{id} is not a value"));
+    }
+
     let mut m = kernel("gemm_simple.spv");
     let at = op(&m, Op::AccessChain);
     m.inst_mut(at.inst).operands[1] = m.inst(at.inst).operands[0];

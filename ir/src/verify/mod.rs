@@ -29,9 +29,9 @@
 //!     way.
 //! 15. The function of an entry point exists; its interface consists of global variables, since SPIR-V 1.4 each once.
 //! 16. The values of an `OpPhi`, what an `OpLoad` reads and an `OpStore` writes, what an `OpSelect` chooses between and
-//!     what an `OpCopyObject` copies have the type that they must. What a branch asks is a value, and so is what
-//!     a variable begins as, what is converted and what an access chain starts from; indices are integers. A conversion
-//!     gives as many numbers as it takes.
+//!     what an `OpCopyObject` copies have the type that they must. Operands are values where the grammar asks for such:
+//!     not types, functions, strings, sets of instructions. Indices are integers. A conversion gives as many numbers as
+//!     it takes.
 //! 17. There is one `OpMemoryModel`.
 
 mod blocks;
@@ -126,6 +126,7 @@ fn check(module: &Module, all: bool) -> Result<(), Vec<Problem>> {
         v.blocks(function, cfg);
         v.values(function);
     }
+    v.operands_are_values();
     v.uses(&cfgs);
     v.memory_models();
     if v.problems.is_empty() { Ok(()) } else { Err(v.problems) }
@@ -201,6 +202,7 @@ impl<'a> Verifier<'a> {
             self.signature(function);
             self.values(function);
         }
+        self.operands_are_values();
     }
 
     fn problem(&mut self, check: u8, inst: InstRef, what: impl fmt::Display) {

@@ -290,12 +290,13 @@ fn traits(op: u16, row: &OpRow) -> String {
     let is_atomic = class == "Atomic";
     let group = properties::group_operation(&row.name).map_or("None".to_owned(), |o| format!("Some(GroupOp::{o})"));
     let properties = properties::bits_of(op, &row.name);
+    let not_values = properties::not_values(op, &row.name);
     let rest = &row.operands[usize::from(has_type) + usize::from(has_result)..];
     let (least, most, step, ids) = if IRREGULAR.contains(&op) { NOT_PLAIN } else { plain(rest) };
     let execution = if is_type { 0 } else { execution(row, rest) };
     format!(
         "    Traits {{ has_type: {has_type}, has_result: {has_result}, is_type: {is_type}, is_constant: {is_constant}, is_spec_constant: {is_spec_constant}, has_scopes: {has_scopes}, \
-         is_atomic: {is_atomic}, properties: Properties({properties:#x}), group: {group}, execution: {execution}, least: {least}, most: {most}, step: {step}, ids: {ids} }},\n"
+         is_atomic: {is_atomic}, properties: Properties({properties:#x}), not_values: {not_values:#x}, group: {group}, execution: {execution}, least: {least}, most: {most}, step: {step}, ids: {ids} }},\n"
     )
 }
 
@@ -465,7 +466,12 @@ fn tables() -> String {
             let _ = write!(out, "    Enumerant {{ value: {}, name: {:?}, params: ", r.value, r.name);
             write_shapes(&mut out, &r.params);
             let capabilities = capabilities(&enums, &r.capabilities);
-            let _ = writeln!(out, ", capabilities: &[{capabilities}], extensions: &{:?} }},", r.extensions);
+            let not_values = properties::parameters_are_not_values(k, r.value);
+            let _ = writeln!(
+                out,
+                ", not_values: {not_values}, capabilities: &[{capabilities}], extensions: &{:?} }},",
+                r.extensions
+            );
         }
         out.push_str("];\n");
     }

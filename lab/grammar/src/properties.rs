@@ -294,6 +294,65 @@ const PROPERTIES: &[Property] = &[
     ),
 ];
 
+/// Every operand.
+const ALL: u16 = u16::MAX;
+
+/// The classes that name things of every kind: notes, modes, types, graphs.
+const NAMING: [&str; 6] = ["Annotation", "Debug", "Extension", "Graph", "ModeSetting", "Type"];
+
+/// The operands that are not values, but types, functions, labels, strings or sets of instructions: a bit for each word after
+/// result type and result, the last one for all that follow. An opcode that no row names has [`ALL`] in a class of [`NAMING`],
+/// and none otherwise.
+const NOT_VALUES: &[(u16, &[RangeInclusive<u16>])] = &[
+    // The instruction sets of OpExtInst.
+    (0b1, &[12..=12, 4433..=4433]),
+    // Types whose other operands are constants: arrays, vectors, matrices, tensors, payloads of nodes.
+    (0b1, &[28..=28, 4163..=4163, 4456..=4456, 5076..=5076, 5288..=5288, 5358..=5358, 6119..=6119]),
+    // Tensor layouts and views: constants only.
+    (0, &[5370..=5371]),
+    (ALL, &[54..=54]),
+    // Calls.
+    (0b1, &[57..=57, 5600..=5600, 5611..=5611, 6163..=6163]),
+    // The types that untyped pointers are said to point to, and those of lengths and sizes.
+    (0b1, &[4419..=4420, 4423..=4425, 4460..=4460, 5126..=5126, 5129..=5129, 5362..=5362, 6244..=6244]),
+    (0b10, &[4418..=4418]),
+    // OpPhi, merges, branches.
+    (0b1010_1010_1010_1010, &[245..=245]),
+    (ALL, &[246..=247, 249..=249]),
+    (ALL & !1, &[250..=251]),
+    // Kernels to enqueue, or to ask about.
+    (0b100_0000, &[292..=292]),
+    (0b10, &[293..=294, 325..=325]),
+    (0b1, &[295..=296, 326..=326]),
+    (0b11, &[5610..=5610]),
+    // The functions of matrix operations.
+    (0b100, &[5366..=5366]),
+    (0b10, &[5369..=5369, 6448..=6448]),
+];
+
+/// The enumerants whose parameters are not values: lists of alias scopes, functions that decode elements.
+const PARAMETERS_NOT_VALUES: &[(&str, &[u32])] =
+    &[("MemoryAccess", &[1 << 16, 1 << 17]), ("TensorAddressingOperands", &[1 << 1, 1 << 2])];
+
+/// Returns the bits of the operands of an opcode that are not values.
+///
+/// # Panics
+///
+/// If two rows name the opcode, or if the name is that of an instruction with a function or a type that no row has.
+pub(super) fn not_values(op: u16, name: &str) -> u16 {
+    let mut rows = NOT_VALUES.iter().filter(|(_, ranges)| ranges.iter().any(|r| r.contains(&op)));
+    let row = rows.next();
+    assert!(rows.next().is_none(), "properties: two rows of NOT_VALUES have opcode {op} (Op{name})");
+    let kin = name.starts_with("Untyped") && name.contains("AccessChain") || name.ends_with("FunctionCall");
+    assert!(row.is_some() || !kin, "properties: Op{name} has the name of one with a type or a function, and no row");
+    row.map_or(if NAMING.contains(&of(op, name).0) { ALL } else { 0 }, |row| row.0)
+}
+
+/// Returns true if the parameters of an enumerant are not values.
+pub(super) fn parameters_are_not_values(kind: &str, value: u32) -> bool {
+    PARAMETERS_NOT_VALUES.iter().any(|(k, values)| *k == kind && values.contains(&value))
+}
+
 /// The names of the properties, in the order of their bits.
 pub(super) fn properties() -> impl Iterator<Item = &'static str> {
     PROPERTIES.iter().map(|p| p.0)
