@@ -73,7 +73,12 @@ fn uses_without_a_lowering_are_refused() {
         ("", "%v = OpAtomicFAddEXT %half %pointer %1 %0 %one", "OpAtomicFAddEXT", "accessed by words"),
         ("%f16 = OpSpecConstant %half 0x1p+0", "", "OpSpecConstant", "another size"),
         ("%u16 = OpSpecConstant %ushort 1", "", "OpSpecConstant", "another size"),
-        ("", "%v = OpBitReverse %ushort %short", "OpBitReverse", "no lowering to 32-bit integers"),
+        (
+            "%both = OpTypeStruct %ushort %ushort",
+            "%v = OpUMulExtended %both %short %short",
+            "OpUMulExtended",
+            "no lowering to 32-bit integers",
+        ),
         ("", "%v = OpDPdx %half %one", "OpDPdx", "no lowering to f32"),
         (
             "%out = OpTypePointer Output %half\n%var = OpVariable %out Output",

@@ -5,8 +5,10 @@
 //! always: an operation whose result may not be is followed by an extension of its low bits, and one that looks at the upper
 //! bits by the other signedness than its operand's type gets the operand extended so first. Shared memory takes more bytes.
 //!
-//! Refuses: specialization constants, interfaces and atomic operations of such integers; fields of bits, products of double
-//! width, dot products, and scans for the least or greatest, whose first value is another one with 32 bits.
+//! An exclusive scan for the least or greatest of signed numbers starts with another value with 32 bits: there the numbers are the upper bits
+//! of the words that are scanned.
+//!
+//! Refuses: specialization constants, interfaces and atomic operations of such integers; products of double width, and dot products.
 
 mod cast;
 
@@ -114,6 +116,7 @@ impl Integer {
         }
         match i.op {
             Op::Bitcast => return self.bitcast(b, r, &i),
+            Op::BitReverse => self.reversed(b, r, &i),
             op if op.is_conversion() && !op.is_saturating_conversion() => self.conversion(b, r, &i),
             op if op.is_ext_inst() => return self.extended(b, r, &i),
             op if op.group_operation().is_some() => return self.group(b, r, &i),
@@ -138,6 +141,35 @@ impl Integer {
         let operands: Vec<Operand> = i.operands.clone().to_vec();
         let operands = self.extended_operands(b, &operands, reads);
         self.emit(b, r, i, operands);
+    }
+
+    /// Reverses a word: the bits of the number become its upper ones.
+    fn reversed(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst) {
+        let (Some(ty), Some(result)) = (i.ty, i.result) else { return b.keep(r) };
+        let Some(narrow) = int(b.module, ty).filter(|n| self.is_narrow(*n)) else { return b.keep(r) };
+        let id = b.op(i.op, ty, i.operands.iter().copied());
+        self.notes.moved.insert(result, id);
+        let value = upper_bits(b, id, ty, narrow);
+        self.notes.gone.insert(result);
+        self.replaced.insert(result, value);
+    }
+
+    /// Emits an exclusive scan for the least or greatest signed number: of words with the numbers as their upper bits, so that the
+    /// value that it starts with is the narrow type's.
+    fn scan_of_upper_bits(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst) {
+        let (Some(ty), Some(result)) = (i.ty, i.result) else { return b.keep(r) };
+        let Some(narrow) = int(b.module, ty).filter(|n| self.is_narrow(*n)) else { return b.keep(r) };
+        let mut operands: Vec<Operand> = i.operands.to_vec();
+        for o in &mut operands {
+            let Some(id) = o.id().filter(|id| b.module.type_of(*id) == Some(ty)) else { continue };
+            let (zero, at, width) = (b.globals.null(b.module, ty), b.u32(32 - narrow.width), b.u32(narrow.width));
+            *o = b.ids(Op::BitFieldInsert, ty, &[zero, id, at, width]).into();
+        }
+        let id = b.op(i.op, ty, operands);
+        self.notes.moved.insert(result, id);
+        let value = upper_bits(b, id, ty, narrow);
+        self.notes.gone.insert(result);
+        self.replaced.insert(result, value);
     }
 
     /// Extends the narrow operands by the signedness that an operation reads them with.
@@ -254,7 +286,8 @@ impl Integer {
         };
         let reads = match op {
             GroupOp::SMin | GroupOp::SMax if i.reduction_kind() == Some(GroupOperation::ExclusiveScan) => {
-                return Err(self.refuse(r, "an exclusive scan for the least or greatest of 8 or 16 bits"));
+                self.scan_of_upper_bits(b, r, i);
+                return Ok(());
             }
             GroupOp::SMin | GroupOp::SMax => Reads::Signed,
             GroupOp::UMin | GroupOp::UMax => Reads::Unsigned,
@@ -283,6 +316,9 @@ fn reads(op: Op) -> Option<Reads> {
     Some(match op {
         Op::SNegate | Op::IAdd | Op::ISub | Op::IMul | Op::Not => Reads::Low,
         Op::BitwiseAnd | Op::BitwiseOr | Op::BitwiseXor | Op::ShiftLeftLogical => Reads::Low,
+        // A field lies within the bits of the number.
+        Op::BitFieldInsert | Op::BitFieldSExtract | Op::BitFieldUExtract => Reads::Low,
+        Op::BitCount => Reads::Unsigned,
         Op::UDiv | Op::UMod | Op::ShiftRightLogical => Reads::Unsigned,
         Op::SDiv | Op::SRem | Op::SMod | Op::ShiftRightArithmetic => Reads::Signed,
         Op::IEqual | Op::INotEqual => Reads::Equal,
@@ -311,4 +347,11 @@ fn low_bits(b: &mut FunctionBuilder<'_>, value: Id, ty: Id, shape: Int) -> Id {
     let op = if shape.signed { Op::BitFieldSExtract } else { Op::BitFieldUExtract };
     let (zero, width) = (b.u32(0), b.u32(shape.width));
     b.ids(op, ty, &[value, zero, width])
+}
+
+/// Extends the upper bits of a value, by the signedness of `shape`, to a value of its type.
+fn upper_bits(b: &mut FunctionBuilder<'_>, value: Id, ty: Id, shape: Int) -> Id {
+    let op = if shape.signed { Op::BitFieldSExtract } else { Op::BitFieldUExtract };
+    let (at, width) = (b.u32(32 - shape.width), b.u32(shape.width));
+    b.ids(op, ty, &[value, at, width])
 }
