@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # test.sh: the tests of the workspace, with the Vulkan driver and the tools that they need.
 #
-#   test.sh                  everything: formatting, clippy, documentation, packages, every test. CI runs this
+#   test.sh                  everything: formatting, clippy, documentation, packages, semver.sh, every test. CI runs this
 #   test.sh quick [ARGS...]  under two minutes once built: unit tests, rules, refusals, command lines; needs no driver
-#   test.sh long [ARGS...]   the tests that take minutes each, which are ignored otherwise; without ARGS also semver.sh
-#                            and capi.sh check
+#   test.sh long [ARGS...]   the tests that take minutes each, which are ignored otherwise; without ARGS also
+#                            capi.sh check
 #   test.sh ARGS...          every test that `cargo nextest run ARGS` (or `cargo test ARGS`, where nextest is missing) selects
 #
 # Fetches what scripts/drivers.sh, scripts/llama-shaders.sh, scripts/sarif-schema.sh and scripts/engines.sh provide, and makes a missing driver, tool or
@@ -36,6 +36,12 @@ if [ "${1:-}" = long ]; then
 fi
 
 export COOP_CACHE=${COOP_CACHE:-$PWD/.cache}
+mkdir -p "$COOP_CACHE"
+# cargo-semver-checks takes minutes to build: beside what is fetched.
+semver=
+if [ $# = 0 ]; then
+  "$here/semver.sh" fetch & semver=$!
+fi
 "$here/drivers.sh"
 "$here/drivers.sh" gpu
 "$here/drivers.sh" neovim
@@ -72,11 +78,11 @@ if [ $# = 0 ]; then
   check cargo fmt --all --check
   check cargo clippy --quiet --workspace --all-targets -- --deny warnings
   check env RUSTDOCFLAGS=--deny=warnings cargo doc --quiet --workspace --no-deps
-  check "$here/semver.sh" if-there
+  wait "$semver" || true
+  check "$here/semver.sh"
   check cargo package --quiet --workspace --exclude coop-lab --no-verify --allow-dirty
 fi
 if [ -n "$all_long" ]; then
-  check "$here/semver.sh"
   check "$here/capi.sh" check
 fi
 # nextest leaves the examples in the documentation out.

@@ -61,9 +61,11 @@ pub fn reduce_valid<'a>(
     judge: Option<&'a mut Judge<'a>>,
     test: &'a mut dyn FnMut(&Module) -> Answer,
 ) -> Reduced {
-    let mut r = Reducer { best: module.clone(), broken: broken(module), tries, asked: 0, stopped: false, judge, test };
+    let (best, kept) = (module.clone(), FxHashSet::default());
+    let mut r = Reducer { best, broken: broken(module), kept, tries, asked: 0, stopped: false, judge, test };
     loop {
-        let mut changed = r.branches();
+        let mut changed = r.prune();
+        changed |= r.branches();
         changed |= r.loops();
         changed |= r.runs();
         changed |= r.forward();
@@ -71,7 +73,6 @@ pub fn reduce_valid<'a>(
         changed |= r.entry_points();
         changed |= r.notes();
         changed |= r.constants();
-        changed |= r.attempt(pruned(&r.best));
         changed |= r.declarations();
         if !changed || r.is_over() {
             break;
@@ -100,6 +101,8 @@ struct Reducer<'a> {
     best: Module,
     /// The rules that the original breaks.
     broken: FxHashSet<&'static str>,
+    /// The functions and globals that the test needs, although nothing uses them: a driver may look at them.
+    kept: FxHashSet<Id>,
     tries: u32,
     asked: u32,
     stopped: bool,
@@ -138,7 +141,7 @@ impl Reducer<'_> {
     }
 
     /// Tries to remove parts of a list that `list` makes of the best module, many at once as long as that goes.
-    fn parts<T: Clone>(&mut self, list: fn(&Module) -> Vec<T>, without: fn(&Module, &[T]) -> Module) -> bool {
+    fn parts<T: Clone>(&mut self, list: fn(&Module) -> Vec<T>, without: impl Fn(&Module, &[T]) -> Module) -> bool {
         let mut changed = false;
         let mut many = list(&self.best).len().next_power_of_two() / 2;
         while many > 0 && !self.is_over() {
@@ -160,6 +163,19 @@ impl Reducer<'_> {
         changed
     }
 
+    /// Removes functions and globals that nothing uses: all, or those that the test does not need.
+    fn prune(&mut self) -> bool {
+        let all = pruned(&self.best, &FxHashSet::default());
+        let mut changed = self.attempt(all);
+        if !changed {
+            while self.parts(unused, without_unused) {
+                changed = true;
+            }
+        }
+        self.kept = unused(&self.best).into_iter().collect();
+        changed
+    }
+
     /// Removes instructions whose results nobody uses.
     fn runs(&mut self) -> bool {
         self.parts(removable, without)
@@ -174,7 +190,7 @@ impl Reducer<'_> {
 
     /// Makes constants of specialization constants, null constants of composite ones, and one constant of equal ones.
     fn constants(&mut self) -> bool {
-        let mut changed = self.attempt(with_equal_constants_once(&self.best));
+        let mut changed = self.attempt(with_equal_constants_once(&self.best, &self.kept));
         for r in self.best.globals.clone().into_iter().rev() {
             if self.is_over() {
                 break;
@@ -194,7 +210,7 @@ impl Reducer<'_> {
                 let mut candidate = self.best.clone();
                 let null = Globals::new(&candidate).null(&mut candidate, ty);
                 replace_uses(&mut candidate, &[(id, null)].into_iter().collect());
-                changed |= self.attempt(pruned(&candidate));
+                changed |= self.attempt(pruned(&candidate, &self.kept));
             }
         }
         changed
@@ -240,7 +256,7 @@ impl Reducer<'_> {
                 let of_other = i.execution_mode().is_some_and(|(of, _)| Some(of) != function);
                 of_other || i.op == Op::EntryPoint && r != *kept
             });
-            self.attempt(pruned(&candidate))
+            self.attempt(pruned(&candidate, &self.kept))
         })
     }
 
@@ -251,7 +267,7 @@ impl Reducer<'_> {
         while !self.is_over() {
             let Some(at) = conditional(&self.best).into_iter().nth(from) else { break };
             let decided = [true, false].into_iter().any(|taken| {
-                let candidate = decide(&self.best, at, taken);
+                let candidate = decide(&self.best, at, taken, &self.kept);
                 candidate.is_some_and(|candidate| self.attempt(candidate))
             });
             changed |= decided;
@@ -267,7 +283,7 @@ impl Reducer<'_> {
         for label in loops::headers(&self.best) {
             for smaller in [loops::passed_by, loops::executed_once] {
                 if let Some(candidate) = smaller(&self.best, label).filter(|_| !self.is_over()) {
-                    changed |= self.attempt(pruned(&candidate));
+                    changed |= self.attempt(pruned(&candidate, &self.kept));
                 }
             }
         }
@@ -296,6 +312,7 @@ impl Reducer<'_> {
 
     /// Puts a null constant in the place of values.
     fn undefine(&mut self) -> bool {
+        let kept = self.kept.clone();
         self.parts(replaceable, |m, gone| {
             let mut out = m.clone();
             let mut globals = Globals::new(&out);
@@ -306,7 +323,7 @@ impl Reducer<'_> {
                 }
             }
             replace_uses(&mut out, &map);
-            pruned(&without(&out, gone))
+            pruned(&without(&out, gone), &kept)
         })
     }
 }
@@ -348,7 +365,7 @@ fn conditional(m: &Module) -> Vec<InstRef> {
 }
 
 /// Returns the module with the branch at `at` decided: what depends on that is folded, and what is not reached any more is gone.
-fn decide(m: &Module, at: InstRef, taken: bool) -> Option<Module> {
+fn decide(m: &Module, at: InstRef, taken: bool, kept: &FxHashSet<Id>) -> Option<Module> {
     let selector = m.inst(at).branch_condition()?;
     let ty = m.type_of(selector)?;
     let mut out = m.clone();
@@ -371,7 +388,7 @@ fn decide(m: &Module, at: InstRef, taken: bool) -> Option<Module> {
     out.inst_mut(at).operands = operands.collect();
     let fold = Options { passes: vec!["fold".to_owned()], ..Options::new(Target::Scalar) };
     let folded = coop_passes::lower(&out, &fold).ok()?.module;
-    Some(pruned(&folded))
+    Some(pruned(&folded, kept))
 }
 
 /// Returns a module without some instructions of functions.
@@ -425,7 +442,7 @@ fn is_note(inst: &Inst) -> bool {
 }
 
 /// Returns a module in which constants that are equal are one.
-fn with_equal_constants_once(m: &Module) -> Module {
+fn with_equal_constants_once(m: &Module, kept: &FxHashSet<Id>) -> Module {
     let mut first: FxHashMap<(Op, Option<Id>, Vec<u32>), Id> = FxHashMap::default();
     let mut map: FxHashMap<Id, Id> = FxHashMap::default();
     let decorated: FxHashSet<Id> = m.globals.iter().filter_map(|r| m.inst(*r).decoration()).map(|(id, _)| id).collect();
@@ -442,7 +459,7 @@ fn with_equal_constants_once(m: &Module) -> Module {
     }
     let mut out = m.clone();
     replace_uses(&mut out, &map);
-    pruned(&out)
+    pruned(&out, kept)
 }
 
 /// Returns the opcode of a constant that is none of specialization.
@@ -493,52 +510,62 @@ fn is_wanted(m: &Module, declaration: InstRef) -> bool {
     !asked || of_module
 }
 
-/// Returns a module without functions that nothing calls, and without globals that nothing mentions.
-fn pruned(m: &Module) -> Module {
+/// Returns a module without functions that nothing calls, and without globals that nothing mentions, except for those in `kept`
+/// and what they use.
+fn pruned(m: &Module, kept: &FxHashSet<Id>) -> Module {
     let mut out = m.clone();
     loop {
-        let mut used: FxHashSet<Id> = FxHashSet::default();
-        for r in out.all() {
-            let i = out.inst(r);
-            match i.op {
-                op if op.is_name() || op.is_literal_decoration() => {}
-                // The interface of an entry point uses nothing.
-                Op::EntryPoint => used.extend(i.entry_function()),
-                _ => used.extend(i.ty.into_iter().chain(i.ids())),
-            }
-        }
+        let gone: Vec<Id> = unused(&out).into_iter().filter(|id| !kept.contains(id)).collect();
         let before = size(&out);
-        let dead: Vec<usize> = (0..out.functions.len())
-            .rev()
-            .filter(|f| !out.inst(out.functions[*f].def).result.is_some_and(|id| used.contains(&id)))
-            .collect();
-        for f in dead {
-            let function = out.functions.remove(f);
-            function.insts().for_each(|r| out.forget(r));
-        }
-        let known: FxHashSet<Id> = out.all().filter_map(|r| out.inst(r).result).collect();
-        let gone = |m: &Module, r: InstRef| {
-            let i = m.inst(r);
-            match i.op {
-                op if op.is_name() || op.is_literal_decoration() => {
-                    let target = i.note_target();
-                    target.is_some_and(|id| !used.contains(&id) && !sizes_workgroup(m, id) || !known.contains(&id))
-                }
-                _ => i.result.is_some_and(|id| !used.contains(&id) && !sizes_workgroup(m, id)),
-            }
-        };
-        remove_globals(&mut out, gone);
-        let variables: FxHashSet<Id> = out.globals_with(Op::Variable).filter_map(|r| out.inst(r).result).collect();
-        for r in out.globals_with(Op::EntryPoint).collect::<Vec<_>>() {
-            let main = out.inst(r).entry_function();
-            let keep = |o: &Operand| o.id().is_none_or(|id| Some(id) == main || variables.contains(&id));
-            let operands: Vec<Operand> = out.inst(r).operands.iter().copied().filter(keep).collect();
-            out.inst_mut(r).operands = operands.into_iter().collect();
-        }
+        out = without_unused(&out, &gone);
         if size(&out) == before {
             return out;
         }
     }
+}
+
+/// Returns the functions that nothing calls and the globals that nothing mentions; names, decorations and the interface of an
+/// entry point mention nothing. The last first.
+fn unused(m: &Module) -> Vec<Id> {
+    let mut used: FxHashSet<Id> = FxHashSet::default();
+    for r in m.all() {
+        let i = m.inst(r);
+        match i.op {
+            op if op.is_name() || op.is_literal_decoration() => {}
+            Op::EntryPoint => used.extend(i.entry_function()),
+            _ => used.extend(i.ty.into_iter().chain(i.ids())),
+        }
+    }
+    let heads = m.globals.iter().copied().chain(m.functions.iter().map(|f| f.def));
+    let results = heads.filter_map(|r| m.inst(r).result);
+    let mut out: Vec<Id> = results.filter(|id| !used.contains(id) && !sizes_workgroup(m, *id)).collect();
+    out.reverse();
+    out
+}
+
+/// Returns a module without some of its [`unused`] functions and globals, and without what names, decorates and lists them.
+fn without_unused(m: &Module, gone: &[Id]) -> Module {
+    let gone: FxHashSet<Id> = gone.iter().copied().collect();
+    let mut out = m.clone();
+    let is_gone = |m: &Module, r: InstRef| m.inst(r).result.is_some_and(|id| gone.contains(&id));
+    let (dead, live) = std::mem::take(&mut out.functions).into_iter().partition(|f| is_gone(m, f.def));
+    out.functions = live;
+    let dead: Vec<coop_ir::Function> = dead;
+    dead.iter().flat_map(coop_ir::Function::insts).for_each(|r| out.forget(r));
+    remove_globals(&mut out, is_gone);
+    let known: FxHashSet<Id> = out.all().filter_map(|r| out.inst(r).result).collect();
+    remove_globals(&mut out, |m, r| {
+        let i = m.inst(r);
+        (i.op.is_name() || i.op.is_literal_decoration()) && i.note_target().is_some_and(|id| !known.contains(&id))
+    });
+    let variables: FxHashSet<Id> = out.globals_with(Op::Variable).filter_map(|r| out.inst(r).result).collect();
+    for r in out.globals_with(Op::EntryPoint).collect::<Vec<_>>() {
+        let main = out.inst(r).entry_function();
+        let keep = |o: &Operand| o.id().is_none_or(|id| Some(id) == main || variables.contains(&id));
+        let operands: Vec<Operand> = out.inst(r).operands.iter().copied().filter(keep).collect();
+        out.inst_mut(r).operands = operands.into_iter().collect();
+    }
+    out
 }
 
 /// Returns true if an id is a constant that sizes workgroups: nothing uses it.
