@@ -103,8 +103,15 @@ fn the_page_has_those_of_nvidia() {
     let names = std::fs::read_dir(folder).unwrap().flatten().map(|f| f.file_name().to_string_lossy().into_owned());
     let mut modules: Vec<String> = names.filter(|n| n.ends_with(".spvasm")).collect();
     modules.sort();
-    let wanted =
-        ["held-across-loops", "negated-byte", "stride-read", "tensor-address", "unroll-and-return", "workgroup-step"];
+    let wanted = [
+        "held-across-loops",
+        "negated-byte",
+        "shared-order",
+        "stride-read",
+        "tensor-address",
+        "unroll-and-return",
+        "workgroup-step",
+    ];
     let wanted = wanted.map(|n| format!("{n}.spvasm"));
     assert_eq!(modules, wanted);
     for name in modules.iter().map(|n| format!("testdata/drivers/nvidia/{n}")) {

@@ -27,6 +27,7 @@ mod pipeline;
 mod private;
 mod refusals;
 mod report;
+mod shared_order;
 mod specialize;
 mod ssa;
 mod subgroups;

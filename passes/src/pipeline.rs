@@ -6,8 +6,8 @@ use crate::subgroups::Subgroups;
 use crate::vulkan;
 use crate::{
     Cause, Error, Lowered, Options, Refusal, Report, Size, SubgroupSize, Target, Timing, bfloat16, capabilities,
-    cleanup, decorations, device, dialect, emulate, entry, fold, inline, input_blocks, kernel, private, specialize,
-    subgroups, tensor, to_scalar, to_tiles, typed_pointers, visibility,
+    cleanup, decorations, device, dialect, emulate, entry, fold, inline, input_blocks, kernel, private, shared_order,
+    specialize, subgroups, tensor, to_scalar, to_tiles, typed_pointers, visibility,
 };
 use coop_device::Feature;
 use coop_ir::grammar::implied_capabilities;
@@ -250,6 +250,13 @@ pub static PASSES: &[Pass] = &[
         targets: Target::ALL,
         removes: None,
         run: decorations::keep_non_uniform,
+    },
+    Pass {
+        name: "shared-order",
+        summary: "declare shared memory whose size is a multiple of 16 bytes last: a driver aligns it by what is declared behind it",
+        targets: &[Target::Khr, Target::Ext],
+        removes: None,
+        run: shared_order::run,
     },
 ];
 

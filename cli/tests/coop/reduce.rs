@@ -80,6 +80,28 @@ fn loops_go() {
     }
 }
 
+/// A function that nothing calls and a variable that nothing uses stay where the test needs them, as it does where a driver looks
+/// at them; the others go, and so does what main does not need.
+#[test]
+fn what_the_test_needs_stays_though_nothing_uses_it() {
+    let module = "OpCapability Shader\nOpMemoryModel Logical GLSL450\nOpEntryPoint GLCompute %main \"main\"\n\
+                  OpExecutionMode %main LocalSize 1 1 1\n%void = OpTypeVoid\n%fn = OpTypeFunction %void\n\
+                  %u32 = OpTypeInt 32 0\n%n3 = OpConstant %u32 3\n%n9 = OpConstant %u32 9\n%three = OpTypeArray %u32 %n3\n\
+                  %nine = OpTypeArray %u32 %n9\n%to3 = OpTypePointer Workgroup %three\n%to9 = OpTypePointer Workgroup %nine\n\
+                  %kept = OpVariable %to3 Workgroup\n%other = OpVariable %to9 Workgroup\n\
+                  %main = OpFunction %void None %fn\n%entry = OpLabel\n%sum = OpIAdd %u32 %n3 %n9\nOpReturn\nOpFunctionEnd\n\
+                  %f = OpFunction %void None %fn\n%a = OpLabel\n%product = OpIMul %u32 %n3 %n3\nOpReturn\nOpFunctionEnd\n\
+                  %g = OpFunction %void None %fn\n%b = OpLabel\n%rest = OpISub %u32 %n9 %n3\nOpReturn\nOpFunctionEnd\n";
+    let module = text::parse(module).expect("it parses");
+    let has = |m: &Module, op: Op| m.all().any(|r| m.inst(r).op == op);
+    let needs = |m: &Module| has(m, Op::IMul) && has(m, Op::Variable);
+    let reduced = reduce(&module, 400, &mut |m| ControlFlow::Continue(needs(m)));
+    let left = text::print(&reduced.module, &text::PrintOptions::default()).text;
+    assert!(needs(&reduced.module) && !left.contains("OpISub") && !left.contains("OpIAdd"), "{left}");
+    assert_eq!(left.matches("OpFunction ").count(), 2, "{left}");
+    assert_eq!(left.matches("OpVariable").count(), 1, "{left}");
+}
+
 /// With spirv-val, what a module declares and does not need goes.
 #[test]
 fn what_nothing_needs_goes() {

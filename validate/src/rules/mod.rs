@@ -25,6 +25,7 @@ pub(crate) mod perelement;
 pub(crate) mod qcom;
 pub(crate) mod reduce;
 pub(crate) mod requirements;
+pub(crate) mod shared;
 pub(crate) mod stride;
 pub(crate) mod sync;
 pub(crate) mod tensor;
@@ -56,6 +57,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     if cx.has_small_floats() || small.iter().any(|c| cx.declares(*c)) {
         component::globals(cx, out);
     }
+    shared::check(cx, out);
     sync::check(cx, out);
     types::check(cx, out);
     let storage_only = |c: Option<Scalar>| c.is_some_and(|c| component::storage_only(c).is_some());
@@ -353,6 +355,7 @@ pub static RULES: &[&Rule] = &[
     &tensor::rules::ENDLESS,
     &length::SPECIALIZED,
     &tensor::rules::EXCEEDS,
+    &shared::MISPLACED,
     &qcom::LENGTH,
     &qcom::ARRAY,
     &qcom::BITCAST,
