@@ -77,7 +77,7 @@ fn report(variable: InstRef, access: InstRef, odd: InstRef, size: u64, out: &mut
              variables in reverse order, and are wrong there"
         ))
         .label(variable, Part::Result, "declared before a variable of an odd size")
-        .label(odd, Part::Result, "its size is no multiple of 16 bytes")
+        .label(odd, Part::Result, "its size is between multiples of 16 bytes")
         .label(access, Part::Operand(0), "the matrix is here")
         .help("declare (in GLSL: use) the other variable first, make it a multiple of 16 bytes, or make this one an array of uvec4")
     });
