@@ -113,10 +113,28 @@ fn check_2_used_ids_are_defined() {
     m.inst_mut(at.inst).operands[0] = Operand::Id(nobody);
     fails(&m, 2, &format!("{nobody} is not defined"));
 
-    // A word of an opaque instruction may be its definition.
+    // A surplus word of a known instruction is not its definition,
+    let mut surplus = m.clone();
+    let store = op(&surplus, Op::CooperativeMatrixStoreKHR);
+    let store = surplus.inst_mut(store.inst);
+    store.operands.push(Operand::Word(nobody.get()));
+    store.opaque = true;
+    fails(&surplus, 2, &format!("{nobody} is not defined"));
+
+    // but one of an unknown instruction may be, for the rest of its function.
     let odd = Inst { opaque: true, ..Inst::new(Op(9999), None, None, [Operand::Word(3), Operand::Word(nobody.get())]) };
     let r = m.add(odd);
     insts(&mut m, at).insert(at.index, r);
+    assert_eq!(verify(&m), Ok(()));
+    let entry = global(&m, Op::EntryPoint);
+    let function = m.inst(entry).operands[1];
+    m.inst_mut(entry).operands[1] = Operand::Id(nobody);
+    fails(&m, 2, &format!("{nobody} is not defined"));
+    // Outside functions it defines for all, but no function.
+    insts(&mut m, at).remove(at.index);
+    m.globals.push(r);
+    fails(&m, 15, &format!("{nobody} is not a function"));
+    m.inst_mut(entry).operands[1] = function;
     assert_eq!(verify(&m), Ok(()));
 
     let mut m = kernel("gemm_simple.spv");

@@ -1,6 +1,6 @@
 //! Checks 11, 12, 14, 15 and 17: instructions outside functions.
 
-use super::{Problem, Verifier};
+use super::{NOWHERE, Problem, Verifier};
 use crate::grammar::Op;
 use crate::hash::FxHashSet;
 use crate::module::{Id, Inst, InstRef};
@@ -105,7 +105,7 @@ impl Verifier<'_> {
 
     fn entry_point(&mut self, r: InstRef, inst: &Inst) {
         if let Some(function) = inst.id(1)
-            && self.def(function).is_some_and(|i| i.op != Op::Function)
+            && self.def(function).map_or(self.maybe.get(&function) == Some(&NOWHERE), |i| i.op != Op::Function)
         {
             self.problem(15, r, format_args!("{function} is not a function"));
         }
