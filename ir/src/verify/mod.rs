@@ -24,15 +24,18 @@
 //!     words are words, but in what is beyond the grammar, which is marked as opaque.
 //! 10. An instruction has at most 65535 words.
 //! 11. Globals are in the order of SPIR-V's sections, and what belongs into functions is in functions.
-//! 12. Result types are types, and so are the elements and members of types. Integers are signed or not.
+//! 12. Result types are types, and so are the elements and members of types; columns of matrices are vectors. Integers are
+//!     signed or not.
 //! 13. Function types, parameters, calls and returns agree.
 //! 14. `OpTypeForwardPointer` names a pointer type; so types are recursive through pointers only, as 3 allows no other
 //!     way.
 //! 15. The function of an entry point is an `OpFunction`; its interface consists of global variables, since SPIR-V 1.4 each once.
-//! 16. The values of an `OpPhi`, what an `OpLoad` reads and an `OpStore` writes, what an `OpSelect` chooses between and
-//!     what an `OpCopyObject` copies have the type that they must. Operands are values where the grammar asks for such:
-//!     not types, functions, strings, sets of instructions. Indices are integers. A conversion gives as many numbers as
-//!     it takes.
+//!     Execution modes name functions of entry points.
+//! 16. The values of an `OpPhi`, what an `OpLoad` reads and an `OpStore` writes, what an `OpSelect` chooses between, what an
+//!     `OpCopyObject` copies, the initializer of an `OpVariable`, whose type is a pointer, the parts of `OpCompositeExtract` and
+//!     `OpCompositeInsert`, what is multiplied by a scalar, and the values of atomic operations have the type that they must. Operands are values where the
+//!     grammar asks for such: not types, functions, strings, sets of instructions. Indices are integers. A conversion gives as
+//!     many numbers as it takes, and so does what is computed by component.
 //! 17. There is one `OpMemoryModel`.
 
 mod blocks;
@@ -191,6 +194,8 @@ struct Verifier<'a> {
     /// The ids that instructions with unknown opcodes may define, each with the function that has the instruction; [`NOWHERE`] if
     /// none has, or several.
     maybe: FxHashMap<Id, u32>,
+    /// The functions of entry points.
+    entries: Vec<Id>,
 }
 
 impl<'a> Verifier<'a> {
@@ -202,7 +207,13 @@ impl<'a> Verifier<'a> {
 
     /// A verifier for checks 9, 10, 13 and 16, which need no positions.
     fn unindexed(module: &'a Module) -> Verifier<'a> {
-        Verifier { module, problems: Vec::new(), places: module.id_map(), maybe: FxHashMap::default() }
+        Verifier {
+            module,
+            problems: Vec::new(),
+            places: module.id_map(),
+            maybe: FxHashMap::default(),
+            entries: Vec::new(),
+        }
     }
 
     /// Checks 13 and 16.
