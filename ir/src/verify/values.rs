@@ -41,15 +41,6 @@ impl Verifier<'_> {
                         part => self.has_type(r, inst.id(0), part.flatten()),
                     }
                 }
-                op if op.is_atomic() => {
-                    let must = inst.ty.or_else(|| self.pointee(inst, 0));
-                    let (ty, result) = op.has_type_and_result();
-                    let kinds =
-                        op.info().map_or(&[][..], |info| &info.operands[usize::from(ty) + usize::from(result)..]);
-                    for (i, _) in kinds.iter().enumerate().skip(1).filter(|(_, (kind, _))| *kind == Kind::IdRef) {
-                        self.has_type(r, inst.id(i), must);
-                    }
-                }
                 Op::Load => {
                     let pointee = self.pointee(inst, 0);
                     if let (Some(pointee), Some(ty)) = (pointee, inst.ty.filter(|t| Some(*t) != pointee)) {
@@ -81,14 +72,24 @@ impl Verifier<'_> {
                     }
                 }
                 op if op.is_componentwise() && !op.is_bit_field() => {
-                    let Some(ty) = inst.ty else { continue };
+                    let (Some(ty), mut before) = (inst.ty, None) else { continue };
                     for id in inst.ids() {
-                        let of = self.module.type_of(id).filter(|of| *of != ty);
+                        let of = self.module.type_of(id).filter(|of| *of != ty && Some(*of) != before);
+                        before = of.or(before);
                         if let (Some(of), Some(to)) = (of, self.components(ty).filter(|n| *n > 0))
                             && self.components(of).is_some_and(|from| from != to)
                         {
                             self.problem(16, r, format_args!("{id} has type {of}, and not as many components as {ty}"));
                         }
+                    }
+                }
+                op if op.is_atomic() => {
+                    let must = inst.ty.or_else(|| self.pointee(inst, 0));
+                    let (ty, result) = op.has_type_and_result();
+                    let kinds =
+                        op.info().map_or(&[][..], |info| &info.operands[usize::from(ty) + usize::from(result)..]);
+                    for (i, _) in kinds.iter().enumerate().skip(1).filter(|(_, (kind, _))| *kind == Kind::IdRef) {
+                        self.has_type(r, inst.id(i), must);
                     }
                 }
                 _ => {}
