@@ -334,7 +334,7 @@ impl<'a> Reader<'a> {
         }
         let opaque = match ending {
             Ending::Complete => false,
-            Ending::OpaqueFrom(n) => {
+            Ending::OpaqueFrom(n) | Ending::SurplusFrom(n) => {
                 operands.extend(rest[n..].iter().map(|w| Operand::Word(*w)));
                 true
             }

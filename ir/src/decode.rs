@@ -92,8 +92,10 @@ pub struct Piece {
 pub enum Ending {
     /// Every word was understood.
     Complete,
-    /// The words from this one on are beyond the grammar.
+    /// The words from this one on are beyond the grammar: an opcode, an enumerant or an instruction set is unknown.
     OpaqueFrom(usize),
+    /// All operands are known, and the words from this one on belong to none.
+    SurplusFrom(usize),
     /// The instruction ends where an operand of this kind must be.
     Missing(Kind),
     /// A literal string has no terminating zero.
@@ -120,7 +122,7 @@ pub fn decode<C: Context + ?Sized>(
         _ => d.shape(shape),
     };
     match ending {
-        Ending::Complete if d.at < words.len() => Ending::OpaqueFrom(d.at),
+        Ending::Complete if d.at < words.len() => Ending::SurplusFrom(d.at),
         other => other,
     }
 }

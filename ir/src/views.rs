@@ -228,6 +228,26 @@ impl Inst {
         }
     }
 
+    /// Returns the type of what an untyped variable holds, if it says so.
+    pub fn data_type(&self) -> Option<Id> {
+        self.id(1).filter(|_| self.op == Op::UntypedVariableKHR)
+    }
+
+    /// Returns the type of a part of this composite type, by its index. How long vectors, matrices and arrays are is not looked at.
+    pub fn part_type(&self, index: u32) -> Option<Id> {
+        match self.op {
+            Op::TypeStruct => self.id(index as usize),
+            Op::TypeVector
+            | Op::TypeVectorIdEXT
+            | Op::TypeMatrix
+            | Op::TypeArray
+            | Op::TypeRuntimeArray
+            | Op::TypeCooperativeMatrixKHR
+            | Op::TypeCooperativeMatrixNV => self.id(0),
+            _ => None,
+        }
+    }
+
     /// Returns the initializer of a variable.
     pub fn initializer(&self) -> Option<Id> {
         match self.op {

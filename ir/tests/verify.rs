@@ -113,10 +113,28 @@ fn check_2_used_ids_are_defined() {
     m.inst_mut(at.inst).operands[0] = Operand::Id(nobody);
     fails(&m, 2, &format!("{nobody} is not defined"));
 
-    // A word of an opaque instruction may be its definition.
+    // A surplus word of a known instruction is not its definition,
+    let mut surplus = m.clone();
+    let store = op(&surplus, Op::CooperativeMatrixStoreKHR);
+    let store = surplus.inst_mut(store.inst);
+    store.operands.push(Operand::Word(nobody.get()));
+    store.opaque = true;
+    fails(&surplus, 2, &format!("{nobody} is not defined"));
+
+    // but one of an unknown instruction may be, for the rest of its function.
     let odd = Inst { opaque: true, ..Inst::new(Op(9999), None, None, [Operand::Word(3), Operand::Word(nobody.get())]) };
     let r = m.add(odd);
     insts(&mut m, at).insert(at.index, r);
+    assert_eq!(verify(&m), Ok(()));
+    let entry = global(&m, Op::EntryPoint);
+    let function = m.inst(entry).operands[1];
+    m.inst_mut(entry).operands[1] = Operand::Id(nobody);
+    fails_among_others(&m, 2, &format!("{nobody} is not defined"));
+    // Outside functions it defines for all, but no function.
+    insts(&mut m, at).remove(at.index);
+    m.globals.push(r);
+    fails(&m, 15, &format!("{nobody} is not a function"));
+    m.inst_mut(entry).operands[1] = function;
     assert_eq!(verify(&m), Ok(()));
 
     let mut m = kernel("gemm_simple.spv");
@@ -449,6 +467,67 @@ fn check_16_conversions_keep_the_number_of_components() {
         OpReturn
         OpFunctionEnd";
     fails(&coop_ir::text::parse(source).expect("a module"), 16, "a conversion of 1 components gives 2");
+}
+
+#[test]
+fn check_16_values_have_the_types_that_operations_ask_for() {
+    let with = |globals: &str, body: &str| {
+        let source = format!(
+            "OpCapability Shader
+            OpCapability CooperativeMatrixKHR
+            OpExtension \"SPV_KHR_cooperative_matrix\"
+            OpMemoryModel Logical GLSL450
+            %void = OpTypeVoid
+            %fn = OpTypeFunction %void
+            %uint = OpTypeInt 32 0
+            %float = OpTypeFloat 32
+            %vec2 = OpTypeVector %float 2
+            %pair = OpTypeStruct %uint %float
+            %pointer = OpTypePointer Private %uint
+            %one = OpConstant %uint 1
+            %half = OpConstant %float 0.5
+            %nothing = OpConstantNull %pair
+            %zeros = OpConstantNull %vec2
+            %acc = OpTypeCooperativeMatrixKHR %float %one %one %one %one
+            %ones = OpConstantComposite %acc %half
+            %number = OpVariable %pointer Private
+            {globals}
+            %f = OpFunction %void None %fn
+            %label = OpLabel
+            {body}
+            OpReturn
+            OpFunctionEnd"
+        );
+        coop_ir::text::parse(&source).expect("a module")
+    };
+    assert_eq!(verify(&with("", "%x = OpCompositeExtract %float %nothing 1\n %y = OpFNegate %vec2 %zeros")), Ok(()));
+    fails(&with("%v = OpVariable %uint Private", ""), 16, "not a pointer type");
+    fails(&with("%v = OpVariable %pointer Private %half", ""), 16, "and must have");
+    fails(&with("", "%x = OpCompositeExtract %uint %nothing 1"), 16, "its indices lead to");
+    fails(&with("", "%x = OpCompositeExtract %uint %nothing 2"), 16, "its indices lead to nothing");
+    fails(&with("", "%x = OpCompositeInsert %pair %half %nothing 0"), 16, "and must have");
+    fails(&with("", "%x = OpCompositeInsert %vec2 %half %nothing 0"), 16, "and must have");
+    fails(&with("", "%x = OpAtomicIAdd %uint %number %one %one %half"), 16, "and must have");
+    fails(&with("", "OpAtomicStore %number %one %one %half"), 16, "and must have");
+    fails(&with("", "%x = OpIAdd %uint %one %number"), 16, "not as many components");
+    fails(&with("", "%x = OpFAdd %vec2 %zeros %half"), 16, "not as many components");
+    fails(&with("", "%x = OpFDiv %acc %ones %half"), 16, "not as many components");
+    fails(&with("", "%x = OpMatrixTimesScalar %acc %half %half"), 16, "and must have");
+    fails(&with("", "%x = OpVectorTimesScalar %vec2 %zeros %one"), 16, "and must have");
+    fails(&with("", "%x = OpBitcast %void %one"), 16, "can't be cast");
+    fails(&with("%columns = OpTypeMatrix %float 2", ""), 12, "its columns are not vectors");
+}
+
+#[test]
+fn check_15_execution_modes_are_of_entry_points() {
+    let mut m = kernel("functions.spv");
+    let modes = |r: &InstRef| matches!(m.inst(*r).op, Op::ExecutionMode | Op::ExecutionModeId);
+    let mode = m.globals.iter().copied().find(modes).expect("the kernel has one");
+    let entry = m.inst(mode).id(0);
+    let other = m.functions.iter().map(|f| f.def).find(|f| m.inst(*f).result != entry).expect("another function");
+    let id = result(&m, other);
+    m.inst_mut(mode).operands[0] = Operand::Id(id);
+    fails(&m, 15, &format!("{id} is not the function of an entry point"));
 }
 
 #[test]

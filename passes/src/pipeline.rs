@@ -478,7 +478,7 @@ fn well_formed(module: &Module) -> Result<(), Refusal> {
     let removed = |op: Op| PASSES.iter().filter_map(|p| p.removes).any(|removes| removes(op));
     let is_matrix = |ty: Id| module.def_inst(ty).is_some_and(|t| MATRIX_TYPES.contains(&t.op));
     let of_matrices = |i: &Inst| i.ty.into_iter().chain(i.ids().filter_map(|id| module.type_of(id))).any(is_matrix);
-    let unknown = |i: &Inst| i.opaque && (i.op.is_type() || removed(i.op) || of_matrices(i));
+    let unknown = |i: &Inst| i.opaque && (i.op.is_type() || i.op == Op::EntryPoint || removed(i.op) || of_matrices(i));
     if let Some(r) = module.all().find(|r| unknown(module.inst(*r))) {
         let why = format!("{} has operands beyond its grammar", module.inst(r).op);
         return Err(Refusal::new("refused-malformed", Some(r), why, "use the instruction as its extension has it"));

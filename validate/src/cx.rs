@@ -95,6 +95,8 @@ pub(crate) struct Cx<'a> {
     /// Instructions that call the function of an entry point, directly or as a callback, and that function.
     pub(crate) entry_calls: Vec<(InstRef, Id)>,
     entry_functions: Vec<Id>,
+    /// Instructions with words beyond the grammar, in file order.
+    pub(crate) opaque: Vec<InstRef>,
     /// Instructions with execution or memory scopes, in file order.
     pub(crate) synchronizing: Vec<InstRef>,
     /// The classes of types and of values, whose ids do not overlap.
@@ -135,6 +137,7 @@ impl<'a> Cx<'a> {
             declared: Vec::new(),
             extensions: Vec::new(),
             entry_calls: Vec::new(),
+            opaque: Vec::new(),
             entry_functions: module
                 .globals_with(Op::EntryPoint)
                 .filter_map(|r| module.inst(r).entry_function())
@@ -174,6 +177,7 @@ impl<'a> Cx<'a> {
     /// matrix can't be reached through memory.
     fn classify_global(&mut self, r: InstRef) {
         let inst = self.module.inst(r);
+        self.opaque.extend(inst.opaque.then_some(r));
         let Some(result) = inst.result else {
             match inst.op {
                 Op::Decorate => {
@@ -240,6 +244,9 @@ impl<'a> Cx<'a> {
     #[inline(always)]
     fn classify_inst(&mut self, r: InstRef) {
         let inst = self.module.inst(r);
+        if inst.opaque {
+            self.opaque.push(r);
+        }
         let own = inst.ty.and_then(|t| self.class(t));
         // The result of OpFunction is not a value.
         if let (Some(class), Some(result)) = (own, inst.result)

@@ -76,10 +76,11 @@ impl Report {
     }
 
     /// Returns the errors for which a module can't be lowered or run on a device: all except strides that violate an
-    /// alignment. Lowered code accesses elements at any alignment, and drivers are known to do so.
+    /// alignment, and interfaces with too many variables. Lowered code accesses elements at any alignment, and drivers are known
+    /// to do so, and to take such interfaces.
     pub fn blocking(&self) -> impl Iterator<Item = &Finding> {
-        let alignment = crate::rules::stride::MISALIGNED.id;
-        self.findings.iter().filter(move |f| f.level == Level::Error && f.rule.id != alignment)
+        let tolerated = [crate::rules::stride::MISALIGNED.id, crate::rules::form::INTERFACE.id];
+        self.findings.iter().filter(move |f| f.level == Level::Error && !tolerated.contains(&f.rule.id))
     }
 
     /// Keeps the findings for which `keep` returns true. The highest level follows, but where more was found than is kept.
@@ -197,6 +198,11 @@ impl<'a> Sink<'a> {
             labels.insert(0, Label { at, part: Part::Whole, text: "here".into() });
         }
         self.report.findings.push(Finding { rule, level, message, at, labels, help, deviation, defaults });
+    }
+
+    /// Returns true if a warning or an error about an instruction is kept.
+    pub(crate) fn has_warning(&self, at: InstRef) -> bool {
+        self.report.findings.iter().any(|f| f.at == at && f.level >= Level::Warning)
     }
 
     pub(crate) fn finish(mut self) -> Report {

@@ -1,6 +1,6 @@
 //! Checks 11, 12, 14, 15 and 17: instructions outside functions.
 
-use super::{Problem, Verifier};
+use super::{NOWHERE, Problem, Verifier};
 use crate::grammar::Op;
 use crate::hash::FxHashSet;
 use crate::module::{Id, Inst, InstRef};
@@ -27,6 +27,13 @@ impl Verifier<'_> {
     /// Checks everything that is listed outside functions.
     pub(super) fn globals(&mut self) {
         let mut last = Section::Capability;
+        // Words, since an unknown execution model makes the instruction opaque.
+        let function = |i: &Inst| match i.op {
+            Op::EntryPoint => Id::new(i.operands.get(1)?.word()),
+            Op::ConditionalEntryPointINTEL => Id::new(i.operands.get(2)?.word()),
+            _ => None,
+        };
+        self.entries = self.module.globals.iter().filter_map(|r| function(self.module.inst(*r))).collect();
         for &r in &self.module.globals {
             let inst = self.module.inst(r);
             if !inst.op.is_line() && inst.op.info().is_some() {
@@ -79,7 +86,12 @@ impl Verifier<'_> {
             | Op::TypeMatrix
             | Op::TypeCooperativeMatrixKHR
             | Op::TypeCooperativeMatrixNV => {
-                inst.id(0).into_iter().for_each(|t| self.must_be_type(r, t, "element"));
+                let element = inst.id(0);
+                element.into_iter().for_each(|t| self.must_be_type(r, t, "element"));
+                let column = element.filter(|_| inst.op == Op::TypeMatrix).and_then(|t| self.def(t));
+                if column.is_some_and(|c| c.op.is_type() && c.op != Op::TypeVector) {
+                    self.problem(12, r, "its columns are not vectors");
+                }
             }
             Op::TypeForwardPointer => {
                 for id in inst.ids() {
@@ -93,6 +105,11 @@ impl Verifier<'_> {
                 self.problem(11, r, "a variable of storage class Function must be in a function");
             }
             Op::EntryPoint => self.entry_point(r, inst),
+            Op::ExecutionMode | Op::ExecutionModeId => {
+                if let Some(id) = inst.id(0).filter(|id| !self.entries.contains(id)) {
+                    self.problem(15, r, format_args!("{id} is not the function of an entry point"));
+                }
+            }
             _ => {}
         }
     }
@@ -105,7 +122,7 @@ impl Verifier<'_> {
 
     fn entry_point(&mut self, r: InstRef, inst: &Inst) {
         if let Some(function) = inst.id(1)
-            && self.def(function).is_some_and(|i| i.op != Op::Function)
+            && self.def(function).map_or(self.maybe.get(&function) == Some(&NOWHERE), |i| i.op != Op::Function)
         {
             self.problem(15, r, format_args!("{function} is not a function"));
         }

@@ -1,6 +1,6 @@
 //! Checks 1 to 4: ids, their definitions and uses.
 
-use super::{DefKind, Position, Verifier};
+use super::{DefKind, NOWHERE, Position, Verifier};
 use crate::cfg::Cfg;
 use crate::grammar::Op;
 use crate::hash::FxHashSet;
@@ -16,7 +16,7 @@ struct Here {
 }
 
 impl Verifier<'_> {
-    /// Records the positions of instructions, and the ids that opaque instructions may define.
+    /// Records the positions of instructions, and the ids that those with unknown opcodes may define.
     pub(super) fn index(&mut self) {
         let mut listed = vec![false; self.module.arena_len()];
         let mut doubles = Vec::new();
@@ -26,8 +26,13 @@ impl Verifier<'_> {
                 return;
             }
             let inst = v.module.inst(r);
-            if inst.opaque {
-                v.maybe.extend(inst.operands.iter().filter_map(|o| Id::new(o.word())));
+            // The grammar says what others define.
+            if inst.op.info().is_none() {
+                let function = here.function.unwrap_or(NOWHERE);
+                for id in inst.operands.iter().filter_map(|o| Id::new(o.word())) {
+                    let known = v.maybe.entry(id).or_insert(function);
+                    *known = if *known == function { function } else { NOWHERE };
+                }
             }
             let Some(id) = inst.result else { return };
             // A function can be used anywhere.
@@ -103,7 +108,8 @@ impl Verifier<'_> {
     ) {
         let inst = self.module.inst(r);
         let Some(&def) = self.places.get(id) else {
-            if !self.maybe.contains(&id) {
+            let reaches = |f: u32| f == NOWHERE || Some(f) == here.function || is_note(inst.op);
+            if !self.maybe.get(&id).is_some_and(|f| reaches(*f)) {
                 self.problem(2, r, format_args!("{id} is not defined"));
             }
             return;

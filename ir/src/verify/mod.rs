@@ -5,8 +5,9 @@
 //!
 //!  1. Each id has one definition, which is listed and which [`Module::def`] gives; ids are below the bound; no
 //!     instruction is listed twice.
-//!  2. Every id that is used is defined. An id that appears among the words of an opaque instruction may be defined by
-//!     it.
+//!  2. Every id that is used is defined. An id among the words of an instruction with an unknown opcode may be defined by
+//!     it, for its function if it is in one; an instruction with a known opcode defines its result only, whatever surplus
+//!     words it has.
 //!  3. Globals are defined before they are used. Entry points, execution modes, names and decorations may refer to
 //!     what follows, types to a pointer type that `OpTypeForwardPointer` has named, and functions to one another.
 //!  4. In a function, a definition dominates its uses; a use by `OpPhi` counts as one at the end of the block that the
@@ -23,15 +24,18 @@
 //!     words are words, but in what is beyond the grammar, which is marked as opaque.
 //! 10. An instruction has at most 65535 words.
 //! 11. Globals are in the order of SPIR-V's sections, and what belongs into functions is in functions.
-//! 12. Result types are types, and so are the elements and members of types. Integers are signed or not.
+//! 12. Result types are types, and so are the elements and members of types; columns of matrices are vectors. Integers are
+//!     signed or not.
 //! 13. Function types, parameters, calls and returns agree.
 //! 14. `OpTypeForwardPointer` names a pointer type; so types are recursive through pointers only, as 3 allows no other
 //!     way.
-//! 15. The function of an entry point exists; its interface consists of global variables, since SPIR-V 1.4 each once.
-//! 16. The values of an `OpPhi`, what an `OpLoad` reads and an `OpStore` writes, what an `OpSelect` chooses between and
-//!     what an `OpCopyObject` copies have the type that they must. Operands are values where the grammar asks for such:
-//!     not types, functions, strings, sets of instructions. Indices are integers. A conversion gives as many numbers as
-//!     it takes.
+//! 15. The function of an entry point is an `OpFunction`; its interface consists of global variables, since SPIR-V 1.4 each once.
+//!     Execution modes name functions of entry points.
+//! 16. The values of an `OpPhi`, what an `OpLoad` reads and an `OpStore` writes, what an `OpSelect` chooses between, what an
+//!     `OpCopyObject` copies, the initializer of an `OpVariable`, whose type is a pointer, the parts of `OpCompositeExtract` and
+//!     `OpCompositeInsert`, what is multiplied by a scalar, and the values of atomic operations have the type that they must. Operands are values where the
+//!     grammar asks for such: not types, functions, strings, sets of instructions. Indices are integers. A conversion gives as
+//!     many numbers as it takes, and so does what is computed by component.
 //! 17. There is one `OpMemoryModel`.
 
 mod blocks;
@@ -46,7 +50,7 @@ use crate::binary;
 use crate::cfg::{Cfg, Cfgs};
 use crate::decode::{Context, ExtSet};
 use crate::grammar::Op;
-use crate::hash::FxHashSet;
+use crate::hash::FxHashMap;
 use crate::module::{Id, IdMap, Inst, InstRef, Module};
 use std::fmt;
 
@@ -112,6 +116,13 @@ pub fn verify_read(module: &Module) -> Result<Cfgs, Vec<Problem>> {
     let Err(mut problems) = check(module, false) else { return Ok(Cfgs::default()) };
     problems.retain(|p| !matches!(p.check, 13 | 16));
     if problems.is_empty() { Ok(Cfgs::default()) } else { Err(problems) }
+}
+
+/// Checks the types of values in a module of which [`verify_read`] finds nothing: 13 and 16, which it leaves out.
+pub fn verify_types(module: &Module) -> Vec<Problem> {
+    let mut v = Verifier::unindexed(module);
+    v.types();
+    v.problems
 }
 
 fn check(module: &Module, all: bool) -> Result<(), Vec<Problem>> {
@@ -180,8 +191,11 @@ struct Verifier<'a> {
     problems: Vec<Problem>,
     /// The first listed definition of each id, if the verifier is indexed.
     places: IdMap<Position>,
-    /// The ids that opaque instructions may define.
-    maybe: FxHashSet<Id>,
+    /// The ids that instructions with unknown opcodes may define, each with the function that has the instruction; [`NOWHERE`] if
+    /// none has, or several.
+    maybe: FxHashMap<Id, u32>,
+    /// The functions of entry points.
+    entries: Vec<Id>,
 }
 
 impl<'a> Verifier<'a> {
@@ -193,7 +207,13 @@ impl<'a> Verifier<'a> {
 
     /// A verifier for checks 9, 10, 13 and 16, which need no positions.
     fn unindexed(module: &'a Module) -> Verifier<'a> {
-        Verifier { module, problems: Vec::new(), places: module.id_map(), maybe: FxHashSet::default() }
+        Verifier {
+            module,
+            problems: Vec::new(),
+            places: module.id_map(),
+            maybe: FxHashMap::default(),
+            entries: Vec::new(),
+        }
     }
 
     /// Checks 13 and 16.

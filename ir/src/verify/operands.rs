@@ -43,8 +43,8 @@ impl Verifier<'_> {
             }
             match ending {
                 Ending::Complete => {}
-                Ending::OpaqueFrom(_) if inst.opaque => {}
-                Ending::OpaqueFrom(i) => {
+                Ending::OpaqueFrom(_) | Ending::SurplusFrom(_) if inst.opaque => {}
+                Ending::OpaqueFrom(i) | Ending::SurplusFrom(i) => {
                     self.problem(
                         9,
                         r,

@@ -24,6 +24,7 @@ pub(super) fn fine(module: &Module) -> Option<Vec<Cfg>> {
         at: 0,
         body: first,
         types: IdSet::default(),
+        entries: Vec::new(),
         forward: Vec::new(),
         asides: Vec::new(),
         block_of: Vec::new(),
@@ -42,6 +43,8 @@ struct Walk<'a> {
     body: usize,
     /// The types so far.
     types: IdSet,
+    /// The functions of entry points.
+    entries: Vec<Id>,
     /// The ids of `OpTypeForwardPointer`.
     forward: Vec<Id>,
     /// The instruction sets that are not executed.
@@ -142,9 +145,10 @@ impl<'a> Walk<'a> {
             Op::TypeArray
             | Op::TypeRuntimeArray
             | Op::TypeVector
-            | Op::TypeMatrix
             | Op::TypeCooperativeMatrixKHR
             | Op::TypeCooperativeMatrixNV => self.is_type(inst.id(0)?),
+            Op::TypeMatrix => some(self.def(inst.id(0)?)?.op == Op::TypeVector),
+            Op::ExecutionMode | Op::ExecutionModeId => some(self.entries.contains(&inst.id(0)?)),
             Op::TypeForwardPointer => {
                 let pointer =
                     |id: Id| matches!(self.def(id)?.op, Op::TypePointer | Op::TypeUntypedPointerKHR).then_some(());
@@ -158,8 +162,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn entry_point(&self, inst: &Inst) -> Option<()> {
+    fn entry_point(&mut self, inst: &Inst) -> Option<()> {
         some(self.def(inst.id(1)?)?.op == Op::Function)?;
+        self.entries.push(inst.id(1)?);
         let (_, first) = inst.string(2)?;
         let mut interface = Vec::with_capacity(inst.operands.len());
         for o in inst.operands.get(first..)? {

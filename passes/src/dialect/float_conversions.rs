@@ -66,6 +66,9 @@ impl Numbers {
         };
         if types::coop_mat(e.m, to).is_none() {
             let Some(from) = e.m.type_of(value) else { return malformed(r, "the operand has no type") };
+            if inst.op == Op::RoundFToTF32INTEL && from != to {
+                return malformed(r, format!("{value} has type {from}, and is rounded to {to}"));
+            }
             let function = if inst.op == Op::RoundFToTF32INTEL {
                 self.values(e, Narrow::Tf32, to)
             } else {
@@ -75,6 +78,11 @@ impl Numbers {
             return Ok(());
         }
         let from = e.shape(r, value)?;
+        let result = e.shape_of_type(r, inst.ty)?;
+        let same = inst.op != Op::RoundFToTF32INTEL || from.ty == to;
+        if !same || (from.rows, from.cols, from.use_) != (result.rows, result.cols, result.use_) {
+            return malformed(r, format!("{value} is a matrix of type {}, which can't be converted to {to}", from.ty));
+        }
         match inst.op {
             Op::RoundFToTF32INTEL => {
                 let function = self.element(e, Narrow::Tf32);

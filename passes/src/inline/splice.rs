@@ -309,8 +309,8 @@ impl Splice<'_> {
             let ty = ty.filter(|t| m.def_inst(*t).is_some_and(|i| i.op != Op::TypeVoid))?;
             Some(undef(m, ty))
         });
-        if let (Some(result), Some(value)) = (result, value) {
-            self.results.insert(result, value);
+        if let Some(result) = result {
+            self.results.extend(value.map(|value| (result, value)));
             self.notes.gone.insert(result);
         }
         Ok(())

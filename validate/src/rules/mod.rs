@@ -14,6 +14,7 @@ pub(crate) mod coordinate;
 pub(crate) mod decode;
 pub(crate) mod device;
 pub(crate) mod element;
+pub(crate) mod form;
 pub(crate) mod intel;
 pub(crate) mod length;
 pub(crate) mod memory;
@@ -83,6 +84,7 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
         tensors(cx, out);
     }
     arithmetic::functions(cx, out);
+    form::check(cx, out);
 }
 
 /// Checks a type, constant or variable; `small`: there are matrices with storage-only components.
@@ -315,9 +317,13 @@ pub static RULES: &[&Rule] = &[
     &memory::STORE_VISIBLE,
     &module::CAPABILITY_MISSING,
     &module::ENTRY_CALLED,
+    &form::INTERFACE,
     &module::ENTRY_MISSING,
     &module::EXTENSION_MISSING,
     &module::MEMORY_MODEL,
+    &form::SURPLUS_WORDS,
+    &form::VALUE_TYPE,
+    &form::VARIABLE_POINTER,
     &module::VERSION_EXTENSION,
     &module::VERSION_TOO_OLD,
     &module::WORKGROUP_SIZE,

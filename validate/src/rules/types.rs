@@ -361,9 +361,8 @@ pub(crate) fn variable(cx: &Cx, at: InstRef, out: &mut Sink) {
     let holds = match inst.op {
         // The type is a pointer to something with a matrix inside, or it would not be in the list.
         Op::Variable => inst.result.and_then(|v| cx.class(v)) == Some(TypeClass::Pointer),
-        // The data type follows the storage class.
         _ => inst
-            .id(1)
+            .data_type()
             .is_some_and(|t| matches!(cx.class(t), Some(TypeClass::Matrix | TypeClass::MatrixNv | TypeClass::Holder))),
     };
     if holds && storage != StorageClass::Function && storage != StorageClass::Private {

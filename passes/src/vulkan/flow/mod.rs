@@ -17,7 +17,7 @@ use crate::one_return::one_return;
 use crate::{Refusal, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::cfg::Cfg;
-use coop_ir::hash::FxHashMap;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::{Block, Id, Inst, InstRef, Module, Op, Operand};
 use graph::{Flow, Selector, Var};
 
@@ -45,8 +45,12 @@ pub(crate) fn run(m: &mut Module, g: &mut Globals, f: usize) -> Result<(), Refus
         variables.push(id);
     }
     let blocks = std::mem::take(&mut m.functions[f].blocks);
+    let old: Vec<InstRef> = blocks.iter().flat_map(Block::all).collect();
     let blocks = blocks.into_iter().map(|b| stripped(m, b)).collect();
     m.functions[f].blocks = emit::Emit::new(m, g, blocks, of).run(&body);
+    // What nothing reaches is left out.
+    let kept: FxHashSet<InstRef> = m.functions[f].blocks.iter().flat_map(Block::all).collect();
+    old.into_iter().filter(|r| !kept.contains(r)).for_each(|r| m.forget(r));
     ssa::promote(m, f, &variables);
     ssa::repair(m, g, f);
     Ok(())
