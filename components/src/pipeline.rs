@@ -1,5 +1,6 @@
 //! The passes in order, and the loop that runs them.
 
+use crate::lacks::{atomic_capabilities, extensions};
 use crate::report::instructions;
 use crate::{
     Error, Lacks, Lowered, Refusal, Report, address_casts, constants, dot, float8, half, integer, long, memory_model,
@@ -12,8 +13,8 @@ use coop_ir::rewrite::{
     remove_capability, remove_extension, remove_unused_globals, sort_globals, spell_out_decoration_groups,
 };
 use coop_ir::spv::Capability;
-use coop_ir::types::{Type, scalar};
-use coop_ir::{Inst, InstRef, Kind, Module, Op, binary};
+use coop_ir::types::{Scalar, Type, scalar};
+use coop_ir::{Inst, InstRef, Module, Op, binary};
 use std::time::Instant;
 
 /// The context of a pass.
@@ -193,6 +194,7 @@ fn needs_any(m: &Module, lacks: Lacks) -> bool {
     older
         || casts
         || dots
+        || storage::lacks_atomics(m, lacks)
         || m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
 }
 
@@ -202,6 +204,17 @@ fn is_lacking(capability: Capability, lacks: Lacks) -> bool {
         Requirement::AnyOf(features) => features.iter().all(|f| lacks.has(*f)),
         _ => false,
     }
+}
+
+/// Returns true if a capability is one of atomic operations on floats of a width, and the module has none that it enables.
+fn is_of_no_atomic(m: &Module, capability: Capability) -> bool {
+    let Some((_, width)) = atomic_capabilities().find(|(c, _)| *c == capability) else { return false };
+    let is_one = |r: InstRef| {
+        let i = m.inst(r);
+        let enabled = i.op.is_atomic() && i.op.info().is_some_and(|info| info.capabilities.contains(&capability));
+        enabled && i.ty.and_then(|ty| scalar(m, ty)) == Some(Scalar::Float { width })
+    };
+    !m.functions.iter().flat_map(|f| f.insts()).any(is_one)
 }
 
 /// Returns the refusal with an instruction of the input: if a pass made the one that it names, the one with that origin.
@@ -248,8 +261,8 @@ fn matrices(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
 
 /// Removes the capabilities whose features are lacking, and declares those that they implied and the device has.
 fn capabilities(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-    let lacking: Vec<Capability> = m.capabilities().filter(|c| is_lacking(*c, cx.lacks)).collect();
-    let extensions = |c: Capability| Kind::Capability.enumerant(c.0).map_or(&[][..], |e| e.extensions);
+    let lacking: Vec<Capability> =
+        m.capabilities().filter(|c| is_lacking(*c, cx.lacks) || is_of_no_atomic(m, *c)).collect();
     for c in &lacking {
         remove_capability(m, *c);
         for implied in implied_capabilities(*c).into_iter().filter(|c| !is_lacking(*c, cx.lacks)) {
@@ -260,7 +273,7 @@ fn capabilities(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     }
     // What was implied may be of the same extension.
     for extension in lacking.into_iter().flat_map(extensions) {
-        if !m.capabilities().any(|c| extensions(c).contains(extension)) {
+        if !m.capabilities().any(|c| extensions(c).any(|of| of == extension)) {
             remove_extension(m, extension);
         }
     }

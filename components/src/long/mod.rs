@@ -15,7 +15,7 @@ use crate::emit;
 use crate::narrow::Notes;
 use crate::pipeline::Cx;
 use crate::report::Software;
-use crate::storage::numbers;
+use crate::storage::{NOT_AT_ONCE, numbers};
 use coop_ir::builder::{FunctionBuilder, Globals};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::effects::{ExtSet, ExtSets};
@@ -207,6 +207,10 @@ impl Long {
             _ => None,
         };
         let Some(pair) = computed else {
+            if i.op.is_atomic() {
+                let why = format!("{} on integers of 64 bits has no lowering: {NOT_AT_ONCE}", i.op);
+                return Err(Refusal::new(r, why, REMEDY));
+            }
             return Err(refusal(r, &format!("{} on integers of 64 bits", i.op)));
         };
         self.result(b, i.result, pair);
