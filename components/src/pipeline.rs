@@ -55,6 +55,7 @@ pub static PASSES: &[Pass] = &[
         run: float8::run,
     },
     Pass { name: "storage", summary: "access memory of narrow types by words of 32 bits", run: storage::run },
+    Pass { name: "long-vectors", summary: "make arrays of vectors of 64-bit integers", run: long::vectors::run },
     Pass { name: "long", summary: "compute with pairs of 32-bit integers instead of 64-bit ones", run: long::run },
     Pass { name: "half", summary: "compute with f32 instead of f16, and round to f16", run: half::run },
     Pass {

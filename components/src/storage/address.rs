@@ -10,10 +10,11 @@
 use super::layout::{Layout, numbers};
 use super::number::as_u32;
 use super::place::Place;
-use super::{Buffer, Storage};
+use super::{Buffer, LONG, Storage};
 use crate::Lacks;
 use crate::address_casts::EXTENSION;
 use crate::long::pair::{Code, Pair};
+use crate::long::vectors::has_vector;
 use coop_ir::builder::{FunctionBuilder, Globals, add_global, require_extension};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::remove_globals;
@@ -41,7 +42,8 @@ pub(super) fn pointees(m: &Module, lacks: Lacks, atomics: &[Scalar]) -> FxHashMa
     let needs = |s: &Scalar| narrow(s) || atomics.contains(s);
     let pointer = |r: InstRef| match Type::of_inst(m.inst(r)) {
         Some(Type::Pointer { storage, pointee }) if storage == class => {
-            numbers(m, pointee).iter().any(needs).then_some((m.inst(r).result?, pointee))
+            let vectors = lacks.in_software(m, LONG) && has_vector(m, pointee);
+            (vectors || numbers(m, pointee).iter().any(needs)).then_some((m.inst(r).result?, pointee))
         }
         _ => None,
     };

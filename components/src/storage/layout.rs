@@ -2,7 +2,7 @@
 
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
-use coop_ir::hash::FxHashMap;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::Decoration;
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, IdSet, Module};
@@ -71,9 +71,9 @@ impl Layout {
             constants: Constants::new(m, &Specialization::new()),
             bytes: RefCell::default(),
         };
-        let parts = parts_of(m, own);
+        let parts: FxHashSet<Id> = own.into_iter().flat_map(|ty| parts(m, ty)).collect();
         // Parts come before what they are parts of.
-        for id in m.globals.iter().filter_map(|r| m.inst(*r).result).filter(|id| parts.contains(*id)) {
+        for id in m.globals.iter().filter_map(|r| m.inst(*r).result).filter(|id| parts.contains(id)) {
             if let Some(own) = layout.own_type(m, id) {
                 layout.own.insert(id, own);
             }
@@ -239,16 +239,17 @@ impl Layout {
     }
 }
 
-/// Returns types and all that they are made of.
-fn parts_of(m: &Module, types: Vec<Id>) -> IdSet {
-    let mut all = IdSet::default();
-    let mut work = types;
+/// Returns a type and all that it is made of.
+pub(crate) fn parts(m: &Module, ty: Id) -> Vec<Id> {
+    let (mut seen, mut out) = (IdSet::default(), Vec::new());
+    let mut work = vec![ty];
     while let Some(ty) = work.pop() {
-        if all.insert(ty) {
+        if seen.insert(ty) {
+            out.push(ty);
             work.extend(elements(m, ty));
         }
     }
-    all
+    out
 }
 
 /// Returns the types that a type is made of.

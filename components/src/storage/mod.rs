@@ -29,6 +29,7 @@ mod number;
 mod place;
 mod shared;
 
+use crate::long::vectors::has_vector;
 use crate::pipeline::Cx;
 use crate::report::Software;
 use crate::{Lacks, Refusal, emit};
@@ -46,8 +47,11 @@ use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use joined::Joined;
 use layout::Layout;
-pub(crate) use layout::numbers;
+pub(crate) use layout::{numbers, parts};
 use place::Place;
+
+/// Integers of 64 bits: vectors of them have no lowering in memory that others see, but by words.
+const LONG: Scalar = Scalar::Int { width: 64, signed: false };
 
 /// A variable that becomes words.
 #[derive(Clone, Debug)]
@@ -180,7 +184,8 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks, lacking: &Lacking) -> Result<
         }
         let memory = if buffer_block { StorageClass::StorageBuffer } else { class };
         let kinds = numbers(m, block);
-        let needs = |s: &Scalar| s.width() < 32 && (lacks.storage(memory, *s) || lacks.in_software(m, *s));
+        let vectors = lacks.in_software(m, LONG) && has_vector(m, block);
+        let needs = |s: &Scalar| vectors || s.width() < 32 && (lacks.storage(memory, *s) || lacks.in_software(m, *s));
         let plain = own || no_layout && class == StorageClass::Workgroup;
         let refuse = |why: String| Err(Refusal::new(r, why, "use storage buffers, uniform buffers or push constants"));
         if plain && descriptors.is_some() {
