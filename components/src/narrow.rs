@@ -49,7 +49,9 @@ impl Narrow {
                 },
                 _ => match own {
                     Some(s) if i.op.is_spec_literal() => {
-                        let why = format!("a specialization constant of {s} would have another size than the pipeline states");
+                        let why = format!(
+                            "a specialization constant of {s} would have another size than the pipeline states"
+                        );
                         return Err(Refusal::new(r, why, OF_PIPELINE));
                     }
                     _ if i.op == Op::SpecConstantOp && self.uses(m, r) => {
@@ -88,8 +90,7 @@ impl Narrow {
 }
 
 /// The remedy for specialization constants: Vulkan requires that the size that a pipeline states is that of the constant.
-pub(crate) const OF_PIPELINE: &str =
-    "lower with the value that the pipeline gives (--spec ID=VALUE, --spec-defaults), or make the constant one of 32 bits and convert it";
+pub(crate) const OF_PIPELINE: &str = "lower with the value that the pipeline gives (--spec ID=VALUE, --spec-defaults), or make the constant one of 32 bits and convert it";
 
 /// Returns true if only the invocations of a workgroup see memory of a storage class, so that its layout is not fixed.
 fn is_own(storage: StorageClass) -> bool {

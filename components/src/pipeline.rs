@@ -230,22 +230,23 @@ fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
     Refusal { at: refusal.at.and_then(read), ..refusal }
 }
 
-fn groups(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
+fn groups(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     if let Some(r) = m.all().find(|r| m.inst(*r).opaque) {
         let why = format!("{} has operands beyond the grammar, which may be of any type", m.inst(r).op);
         return Err(Refusal::new(r, why, "leave the extension out that it is of"));
     }
-    if let Some(r) = m.globals_with(Op::TypeVectorIdEXT).find(|r| is_narrow(m, m.inst(*r))) {
-        let why = "a long vector of numbers of 8 or 16 bits has no lowering";
+    if let Some(r) = m.globals_with(Op::TypeVectorIdEXT).find(|r| has_no_lowering(m, cx.lacks, m.inst(*r))) {
+        let why = "a long vector of numbers of 8 or 16 bits, or of integers of 64 bits, has no lowering";
         return Err(Refusal::new(r, why, "use vectors of at most four, or arrays"));
     }
     spell_out_decoration_groups(m);
     Ok(())
 }
 
-/// Returns true if the components of a vector type are numbers of 8 or 16 bits.
-fn is_narrow(m: &Module, vector: &Inst) -> bool {
-    vector.ids().next().and_then(|ty| scalar(m, ty)).is_some_and(|s| s.width() < 32)
+/// Returns true if the components of a long vector are numbers of 8 or 16 bits, or integers that become pairs of words.
+fn has_no_lowering(m: &Module, lacks: Lacks, vector: &Inst) -> bool {
+    let scalar = vector.ids().next().and_then(|ty| scalar(m, ty));
+    scalar.is_some_and(|s| s.width() < 32 || s.width() == 64 && s.is_int() && lacks.in_software(m, s))
 }
 
 fn matrices(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {

@@ -52,6 +52,9 @@ struct Own {
     stride: u32,
 }
 
+/// Bytes of types, with how the matrices in them lie. `None` if they are not known.
+type Bytes = FxHashMap<(Id, Option<Matrices>), Option<u32>>;
+
 /// Types in memory.
 pub(super) struct Layout {
     pub(super) decorations: Decorations,
@@ -59,7 +62,7 @@ pub(super) struct Layout {
     /// Types in memory that nobody else sees, which no decoration places.
     own: FxHashMap<Id, Own>,
     /// The bytes of types that were asked for: structs of structs may have very many parts.
-    bytes: RefCell<FxHashMap<(Id, Option<Matrices>), Option<u32>>>,
+    bytes: RefCell<Bytes>,
 }
 
 impl Layout {
