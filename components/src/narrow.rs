@@ -90,7 +90,8 @@ impl Narrow {
 }
 
 /// The remedy for specialization constants: Vulkan requires that the size that a pipeline states is that of the constant.
-pub(crate) const OF_PIPELINE: &str = "lower with the value that the pipeline gives (--spec ID=VALUE, --spec-defaults), or make the constant one of 32 bits and convert it";
+pub(crate) const OF_PIPELINE: &str = "fix its value before (spirv-opt --set-spec-const-default-value=ID:VALUE \
+    --freeze-spec-const), or make the constant one of 32 bits and convert it";
 
 /// Returns true if only the invocations of a workgroup see memory of a storage class, so that its layout is not fixed.
 fn is_own(storage: StorageClass) -> bool {
