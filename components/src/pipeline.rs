@@ -261,17 +261,24 @@ fn matrices(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// Removes a capability, and declares those that it implied and the device has.
+pub(crate) fn without_capability(m: &mut Module, capability: Capability, lacks: Lacks) {
+    if !remove_capability(m, capability) {
+        return;
+    }
+    for implied in implied_capabilities(capability).into_iter().filter(|c| !is_lacking(*c, lacks)) {
+        if !m.enables(implied) {
+            require_capability(m, implied);
+        }
+    }
+}
+
 /// Removes the capabilities whose features are lacking, and declares those that they implied and the device has.
 fn capabilities(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     let lacking: Vec<Capability> =
         m.capabilities().filter(|c| is_lacking(*c, cx.lacks) || is_of_no_atomic(m, *c)).collect();
     for c in &lacking {
-        remove_capability(m, *c);
-        for implied in implied_capabilities(*c).into_iter().filter(|c| !is_lacking(*c, cx.lacks)) {
-            if !m.enables(implied) {
-                require_capability(m, implied);
-            }
-        }
+        without_capability(m, *c, cx.lacks);
     }
     // What was implied may be of the same extension.
     for extension in lacking.into_iter().flat_map(extensions) {

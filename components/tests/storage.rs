@@ -460,3 +460,17 @@ vulkan_test!(
         moves_matrices(&[everything()], |what, module, case| run_on(device, what, module, case));
     }
 );
+
+/// Shader, where only the capability of a layout implies it, stays when that goes: spirv-opt, which SwiftShader inlines functions by, refuses an
+/// entry point without it.
+#[test]
+fn what_a_removed_capability_implied_is_declared() {
+    let path = repository().join("testdata/components/shared.spvasm");
+    let source = std::fs::read_to_string(path).expect("readable");
+    assert!(
+        source.contains("OpCapability Shader\n") && source.contains("OpCapability WorkgroupMemoryExplicitLayoutKHR\n")
+    );
+    let module = parse(&source.replacen("OpCapability Shader\n", "\n", 1));
+    let lowered = lowered("shared memory without Shader", &module, everything()).module;
+    assert!(lowered.capabilities().any(|c| c == coop_ir::spv::Capability::Shader));
+}

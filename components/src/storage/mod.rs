@@ -99,7 +99,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     let mut buffers = find(m, &layout, cx.lacks, &lacking)?;
     let shared = shared::unite(&mut buffers);
     if cx.lacks.shared_layout(m) {
-        shared::remove_capabilities(m);
+        shared::remove_capabilities(m, cx.lacks);
     }
     let pointees = address::pointees(m, cx.lacks, &lacking.numbers);
     if buffers.is_empty() && pointees.is_empty() {

@@ -5,10 +5,12 @@
 
 use super::Buffer;
 use super::layout::Layout;
+use crate::Lacks;
 use crate::lacks::SHARED_LAYOUT;
+use crate::pipeline::without_capability;
 use coop_ir::entry::entry_points;
 use coop_ir::hash::FxHashMap;
-use coop_ir::rewrite::{remove_capability, remove_extension, remove_globals};
+use coop_ir::rewrite::{remove_extension, remove_globals};
 use coop_ir::spv::Decoration;
 use coop_ir::{Id, Module, Operand};
 
@@ -28,10 +30,8 @@ pub(super) fn unite(buffers: &mut FxHashMap<Id, Buffer>) -> Option<Id> {
 }
 
 /// Removes the capabilities of explicit layouts, and the extension.
-pub(super) fn remove_capabilities(m: &mut Module) {
-    SHARED_LAYOUT.iter().for_each(|c| {
-        remove_capability(m, *c);
-    });
+pub(super) fn remove_capabilities(m: &mut Module, lacks: Lacks) {
+    SHARED_LAYOUT.iter().for_each(|c| without_capability(m, *c, lacks));
     remove_extension(m, EXTENSION);
 }
 
