@@ -6,6 +6,7 @@ mod common;
 use common::{case, everything, interpret, lacks, lowered, parse, run_on, same, valid};
 use coop_components::Lacks;
 use coop_device::Feature;
+use coop_exec::testing::repository;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Outcome, vulkan_test};
 use coop_ir::Module;
@@ -461,3 +462,16 @@ fn what_the_device_has_stays() {
         same(&what, &interpret(&what, &lowered.module, &case, 8), &wanted);
     }
 }
+
+/// The last results of atomic operations in a loop, as SwiftShader gets them wrong: `FunctionBuilder::until` gives those of a phi.
+vulkan_test!(
+    SwiftShader,
+    fn what_a_loop_read_is_lost_on_swiftshader(device) {
+        let path = "testdata/drivers/swiftshader/value-of-a-loop";
+        let source = std::fs::read_to_string(repository().join(format!("{path}.spvasm"))).expect("readable");
+        let (module, case) = (parse(&source), coop_exec::testing::case(format!("{path}.toml")));
+        let right = interpret(path, &module, &case, 4);
+        assert_eq!(right.buffers[0].1[..8], [7, 0, 0, 0, 8, 0, 0, 0]);
+        assert_ne!(run_on(device, path, &module, &case).buffers, right.buffers, "docs/drivers.md says otherwise");
+    }
+);

@@ -533,7 +533,7 @@ impl<'m> FunctionBuilder<'m> {
 
     /// Emits a loop that runs `body` with values of the given types: the initial ones, then those that `body` returned for the
     /// previous iteration, until the condition that it returns before them holds. Returns those that the last iteration began with:
-    /// values of a loop's body that are used behind it are wrong on SwiftShader for invocations that leave the loop before others.
+    /// what the body reads is lost behind the loop on SwiftShader, for invocations that leave it before others (docs/drivers.md).
     #[allow(clippy::type_complexity, reason = "a callback, as everywhere here")]
     pub fn until(
         &mut self,
