@@ -1,12 +1,12 @@
 //! The features that a device lacks and that the passes do without.
 
 use coop_device::{Api, Feature, Features, Profile};
-use coop_ir::Module;
 use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::Scalar;
+use coop_ir::{Kind, Module, Op};
 
-/// The features that a device lacks and that the passes do without: of component types, the Vulkan memory model, and shared memory
-/// with an explicit layout.
+/// The features that a device lacks and that the passes do without: of component types, atomic operations on floats, the Vulkan memory
+/// model, and shared memory with an explicit layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lacks {
     features: Features,
@@ -21,7 +21,7 @@ const ENDS_AT_CASTS: &str = "SwiftShader";
 
 impl Lacks {
     /// The features that the passes of this crate do without.
-    pub const FEATURES: [Feature; 16] = [
+    pub const FEATURES: [Feature; 28] = [
         Feature::ShaderFloat16,
         Feature::ShaderFloat8,
         Feature::ShaderInt16,
@@ -38,6 +38,18 @@ impl Lacks {
         Feature::WorkgroupMemoryExplicitLayout8BitAccess,
         Feature::VulkanMemoryModel,
         Feature::WorkgroupMemoryExplicitLayout,
+        Feature::ShaderBufferFloat32Atomics,
+        Feature::ShaderBufferFloat32AtomicAdd,
+        Feature::ShaderBufferFloat32AtomicMinMax,
+        Feature::ShaderSharedFloat32Atomics,
+        Feature::ShaderSharedFloat32AtomicAdd,
+        Feature::ShaderSharedFloat32AtomicMinMax,
+        Feature::ShaderBufferFloat16Atomics,
+        Feature::ShaderBufferFloat16AtomicAdd,
+        Feature::ShaderBufferFloat16AtomicMinMax,
+        Feature::ShaderSharedFloat16Atomics,
+        Feature::ShaderSharedFloat16AtomicAdd,
+        Feature::ShaderSharedFloat16AtomicMinMax,
     ];
 
     /// Returns the features of [`Lacks::FEATURES`] that a device lacks; none for a device that is not programmed by Vulkan.
@@ -105,13 +117,24 @@ impl Lacks {
         storage(class, scalar.width()).is_some_and(|feature| self.has(feature))
     }
 
+    /// Returns true if an atomic operation on numbers of a type in memory of a storage class has to be one on words: the device lacks the
+    /// operation, or the type is held by another one.
+    pub(crate) fn atomic(self, m: &Module, class: StorageClass, op: Op, scalar: Scalar) -> bool {
+        let in_software = scalar.width() < 32 && self.in_software(m, scalar);
+        let Scalar::Float { width } = scalar else { return in_software };
+        in_software || atomic(class, op, width).is_some_and(|feature| self.has(feature))
+    }
+
     /// Returns true if a type has to be held by another one in a module: the device has no arithmetic for it, and the module
     /// computes with it, or will when it takes values out of words.
     pub(crate) fn in_software(self, m: &Module, scalar: Scalar) -> bool {
         let Some((feature, capability)) = arithmetic(scalar) else { return false };
         let classes =
             [StorageClass::StorageBuffer, StorageClass::Uniform, StorageClass::PushConstant, StorageClass::Workgroup];
-        self.has(feature) && (m.enables(capability) || classes.iter().any(|c| self.storage(*c, scalar)))
+        // What an atomic operation stores is computed.
+        let computed = |(c, width)| scalar == (Scalar::Float { width }) && m.enables(c);
+        let computes = || m.enables(capability) || atomic_capabilities().any(computed);
+        self.has(feature) && (computes() || classes.iter().any(|c| self.storage(*c, scalar)))
     }
 
     /// Returns the capability with which a module takes numbers of a type out of words; `None` if the device lacks it, and for types
@@ -153,4 +176,62 @@ fn storage(class: StorageClass, width: u32) -> Option<Feature> {
         (StorageClass::Workgroup, 8) => Feature::WorkgroupMemoryExplicitLayout8BitAccess,
         _ => return None,
     })
+}
+
+/// The capability of an atomic operation on floats of a width, the width, and the features for buffers and for shared memory. Loads, stores
+/// and exchanges need none.
+type OfFloats = (Option<Capability>, u32, Feature, Feature);
+
+/// The atomic operations on floats that devices may lack.
+const ATOMICS: [OfFloats; 6] = [
+    (
+        Some(Capability::AtomicFloat32AddEXT),
+        32,
+        Feature::ShaderBufferFloat32AtomicAdd,
+        Feature::ShaderSharedFloat32AtomicAdd,
+    ),
+    (
+        Some(Capability::AtomicFloat32MinMaxEXT),
+        32,
+        Feature::ShaderBufferFloat32AtomicMinMax,
+        Feature::ShaderSharedFloat32AtomicMinMax,
+    ),
+    (None, 32, Feature::ShaderBufferFloat32Atomics, Feature::ShaderSharedFloat32Atomics),
+    (
+        Some(Capability::AtomicFloat16AddEXT),
+        16,
+        Feature::ShaderBufferFloat16AtomicAdd,
+        Feature::ShaderSharedFloat16AtomicAdd,
+    ),
+    (
+        Some(Capability::AtomicFloat16MinMaxEXT),
+        16,
+        Feature::ShaderBufferFloat16AtomicMinMax,
+        Feature::ShaderSharedFloat16AtomicMinMax,
+    ),
+    (None, 16, Feature::ShaderBufferFloat16Atomics, Feature::ShaderSharedFloat16Atomics),
+];
+
+/// The capabilities of atomic operations on floats, with the width of these.
+pub(crate) fn atomic_capabilities() -> impl Iterator<Item = (Capability, u32)> {
+    ATOMICS.into_iter().filter_map(|(capability, width, ..)| Some((capability?, width)))
+}
+
+/// The feature for an atomic operation on floats of a width in memory of a storage class.
+fn atomic(class: StorageClass, op: Op, width: u32) -> Option<Feature> {
+    let capabilities = op.info().map_or(&[][..], |i| i.capabilities);
+    let fits = |of: &&OfFloats| of.1 == width && of.0.map_or(capabilities.is_empty(), |c| capabilities.contains(&c));
+    let (_, _, buffer, shared) = ATOMICS.iter().find(fits).filter(|_| op.is_atomic())?;
+    match class {
+        StorageClass::StorageBuffer | StorageClass::Uniform | StorageClass::PhysicalStorageBuffer => Some(*buffer),
+        StorageClass::Workgroup => Some(*shared),
+        _ => None,
+    }
+}
+
+/// The extensions of a capability, and those of the instructions that it enables.
+pub(crate) fn extensions(capability: Capability) -> impl Iterator<Item = &'static str> {
+    let own = Kind::Capability.enumerant(capability.0).map_or(&[][..], |e| e.extensions);
+    let added = Op::AtomicFAddEXT.info().filter(|i| i.capabilities.contains(&capability));
+    own.iter().chain(added.map_or(&[][..], |i| i.extensions)).copied()
 }

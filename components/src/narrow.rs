@@ -49,7 +49,10 @@ impl Narrow {
                 },
                 _ => match own {
                     Some(s) if i.op.is_spec_literal() => {
-                        format!("a specialization constant of {s} would have another size")
+                        let why = format!(
+                            "a specialization constant of {s} would have another size than the pipeline states"
+                        );
+                        return Err(Refusal::new(r, why, OF_PIPELINE));
                     }
                     _ if i.op == Op::SpecConstantOp && self.uses(m, r) => {
                         "a constant that is computed from narrow ones has no lowering".to_owned()
@@ -85,6 +88,10 @@ impl Narrow {
         });
     }
 }
+
+/// The remedy for specialization constants: Vulkan requires that the size that a pipeline states is that of the constant.
+pub(crate) const OF_PIPELINE: &str = "fix its value before (spirv-opt --set-spec-const-default-value=ID:VALUE \
+    --freeze-spec-const), or make the constant one of 32 bits and convert it";
 
 /// Returns true if only the invocations of a workgroup see memory of a storage class, so that its layout is not fixed.
 fn is_own(storage: StorageClass) -> bool {

@@ -1,5 +1,6 @@
 //! The passes in order, and the loop that runs them.
 
+use crate::lacks::{atomic_capabilities, extensions};
 use crate::report::instructions;
 use crate::{
     Error, Lacks, Lowered, Refusal, Report, address_casts, constants, dot, float8, half, integer, long, memory_model,
@@ -12,8 +13,8 @@ use coop_ir::rewrite::{
     remove_capability, remove_extension, remove_unused_globals, sort_globals, spell_out_decoration_groups,
 };
 use coop_ir::spv::Capability;
-use coop_ir::types::{Type, scalar};
-use coop_ir::{Inst, InstRef, Kind, Module, Op, binary};
+use coop_ir::types::{Scalar, Type, scalar};
+use coop_ir::{Inst, InstRef, Module, Op, binary};
 use std::time::Instant;
 
 /// The context of a pass.
@@ -54,6 +55,7 @@ pub static PASSES: &[Pass] = &[
         run: float8::run,
     },
     Pass { name: "storage", summary: "access memory of narrow types by words of 32 bits", run: storage::run },
+    Pass { name: "long-vectors", summary: "make arrays of vectors of 64-bit integers", run: long::vectors::run },
     Pass { name: "long", summary: "compute with pairs of 32-bit integers instead of 64-bit ones", run: long::run },
     Pass { name: "half", summary: "compute with f32 instead of f16, and round to f16", run: half::run },
     Pass {
@@ -193,6 +195,7 @@ fn needs_any(m: &Module, lacks: Lacks) -> bool {
     older
         || casts
         || dots
+        || storage::lacks_atomics(m, lacks)
         || m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
 }
 
@@ -202,6 +205,17 @@ fn is_lacking(capability: Capability, lacks: Lacks) -> bool {
         Requirement::AnyOf(features) => features.iter().all(|f| lacks.has(*f)),
         _ => false,
     }
+}
+
+/// Returns true if a capability is one of atomic operations on floats of a width, and the module has none that it enables.
+fn is_of_no_atomic(m: &Module, capability: Capability) -> bool {
+    let Some((_, width)) = atomic_capabilities().find(|(c, _)| *c == capability) else { return false };
+    let is_one = |r: InstRef| {
+        let i = m.inst(r);
+        let enabled = i.op.is_atomic() && i.op.info().is_some_and(|info| info.capabilities.contains(&capability));
+        enabled && i.ty.and_then(|ty| scalar(m, ty)) == Some(Scalar::Float { width })
+    };
+    !m.functions.iter().flat_map(|f| f.insts()).any(is_one)
 }
 
 /// Returns the refusal with an instruction of the input: if a pass made the one that it names, the one with that origin.
@@ -216,22 +230,23 @@ fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
     Refusal { at: refusal.at.and_then(read), ..refusal }
 }
 
-fn groups(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
+fn groups(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     if let Some(r) = m.all().find(|r| m.inst(*r).opaque) {
         let why = format!("{} has operands beyond the grammar, which may be of any type", m.inst(r).op);
         return Err(Refusal::new(r, why, "leave the extension out that it is of"));
     }
-    if let Some(r) = m.globals_with(Op::TypeVectorIdEXT).find(|r| is_narrow(m, m.inst(*r))) {
-        let why = "a long vector of numbers of 8 or 16 bits has no lowering";
+    if let Some(r) = m.globals_with(Op::TypeVectorIdEXT).find(|r| has_no_lowering(m, cx.lacks, m.inst(*r))) {
+        let why = "a long vector of numbers of 8 or 16 bits, or of integers of 64 bits, has no lowering";
         return Err(Refusal::new(r, why, "use vectors of at most four, or arrays"));
     }
     spell_out_decoration_groups(m);
     Ok(())
 }
 
-/// Returns true if the components of a vector type are numbers of 8 or 16 bits.
-fn is_narrow(m: &Module, vector: &Inst) -> bool {
-    vector.ids().next().and_then(|ty| scalar(m, ty)).is_some_and(|s| s.width() < 32)
+/// Returns true if the components of a long vector are numbers of 8 or 16 bits, or integers that become pairs of words.
+fn has_no_lowering(m: &Module, lacks: Lacks, vector: &Inst) -> bool {
+    let scalar = vector.ids().next().and_then(|ty| scalar(m, ty));
+    scalar.is_some_and(|s| s.width() < 32 || s.width() == 64 && s.is_int() && lacks.in_software(m, s))
 }
 
 fn matrices(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
@@ -246,21 +261,28 @@ fn matrices(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// Removes a capability, and declares those that it implied and the device has.
+pub(crate) fn without_capability(m: &mut Module, capability: Capability, lacks: Lacks) {
+    if !remove_capability(m, capability) {
+        return;
+    }
+    for implied in implied_capabilities(capability).into_iter().filter(|c| !is_lacking(*c, lacks)) {
+        if !m.enables(implied) {
+            require_capability(m, implied);
+        }
+    }
+}
+
 /// Removes the capabilities whose features are lacking, and declares those that they implied and the device has.
 fn capabilities(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-    let lacking: Vec<Capability> = m.capabilities().filter(|c| is_lacking(*c, cx.lacks)).collect();
-    let extensions = |c: Capability| Kind::Capability.enumerant(c.0).map_or(&[][..], |e| e.extensions);
+    let lacking: Vec<Capability> =
+        m.capabilities().filter(|c| is_lacking(*c, cx.lacks) || is_of_no_atomic(m, *c)).collect();
     for c in &lacking {
-        remove_capability(m, *c);
-        for implied in implied_capabilities(*c).into_iter().filter(|c| !is_lacking(*c, cx.lacks)) {
-            if !m.enables(implied) {
-                require_capability(m, implied);
-            }
-        }
+        without_capability(m, *c, cx.lacks);
     }
     // What was implied may be of the same extension.
     for extension in lacking.into_iter().flat_map(extensions) {
-        if !m.capabilities().any(|c| extensions(c).contains(extension)) {
+        if !m.capabilities().any(|c| extensions(c).any(|of| of == extension)) {
             remove_extension(m, extension);
         }
     }

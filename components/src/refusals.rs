@@ -20,7 +20,7 @@ pub static REFUSALS: &[RefusalRule] = &[
         summary: "a use of f16, of small or 64-bit integers or of memory of them that has no lowering for a device without the feature",
         why: "On a device without a component type, its numbers are held by wider ones, and memory of them is accessed by \
           words of 32 bits; integers of 64 bits are pairs of words. That takes access chains from variables of known layout, or device addresses: pointers to variables that are passed, chosen or \
-          stored, row-major matrices, atomic operations on narrow numbers, specialization constants of \
+          stored, atomic operations on numbers of 64 bits, specialization constants of \
           narrow types, and rounding modes other than to nearest even have no such lowering; see docs/component-types.md.",
         remedy: "Do what the message says, or lower for a device that has the feature it names.",
     },

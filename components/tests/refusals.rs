@@ -14,6 +14,7 @@ fn module(globals: &str, code: &str) -> Module {
                OpCapability Shader
                OpCapability Float16
                OpCapability Int16
+               OpCapability Int64
                OpCapability StorageBuffer16BitAccess
                OpCapability VariablePointersStorageBuffer
                OpCapability AtomicFloat16AddEXT
@@ -70,7 +71,27 @@ fn uses_without_a_lowering_are_refused() {
     // Globals, code, the refused opcode, and a part of the reason.
     let rows = [
         ("", "%p = OpSelect %phalf %true %pointer %other\n%v = OpLoad %half %p", "OpSelect", "has no lowering"),
-        ("", "%v = OpAtomicFAddEXT %half %pointer %1 %0 %one", "OpAtomicFAddEXT", "accessed by words"),
+        (
+            "%pair = OpTypeVector %half 2\n%quad = OpTypeVector %half 4\n%shared = OpTypePointer Workgroup %quad\n\
+             %four = OpVariable %shared Workgroup\n%none = OpConstantNull %quad",
+            "%v = OpAtomicFAddEXT %quad %four %1 %0 %none",
+            "OpAtomicFAddEXT",
+            "two words can't be exchanged at once",
+        ),
+        (
+            "",
+            "%p = OpSelect %phalf %true %pointer %other\n%v = OpAtomicFAddEXT %half %p %1 %0 %one",
+            "OpAtomicFAddEXT",
+            "through a pointer that no variable is known of",
+        ),
+        (
+            "%f32 = OpTypeFloat 32\n%image = OpTypeImage %f32 2D 0 0 0 2 R32f\n%of = OpTypePointer Image %f32\n\
+             %pimage = OpTypePointer UniformConstant %image\n%texture = OpVariable %pimage UniformConstant\n\
+             %two = OpTypeVector %uint 2\n%at = OpConstantNull %two\n%float = OpConstant %f32 0x1p+0",
+            "%p = OpImageTexelPointer %of %texture %at %0\n%v = OpAtomicFAddEXT %f32 %p %1 %0 %float",
+            "OpAtomicFAddEXT",
+            "in an image",
+        ),
         ("%f16 = OpSpecConstant %half 0x1p+0", "", "OpSpecConstant", "another size"),
         ("%u16 = OpSpecConstant %ushort 1", "", "OpSpecConstant", "another size"),
         (
@@ -114,13 +135,15 @@ fn declarations_that_nothing_uses_are_not_refused() {
     assert!(!lowered.module.capabilities().any(|c| c == coop_ir::spv::Capability::Float16));
 }
 
-/// Atomic operations on narrow numbers at addresses, comparisons of addresses, and elements of no known size.
+/// Atomic operations on numbers of 64 bits at addresses, comparisons of addresses, and elements of no known size.
 #[test]
 fn accesses_by_address_without_a_lowering() {
-    let globals = "%far = OpTypePointer PhysicalStorageBuffer %half\n%2 = OpConstant %uint 2";
-    let given = "%null = OpConstantNull %far";
+    let globals = "%ulong = OpTypeInt 64 0\n%far = OpTypePointer PhysicalStorageBuffer %half\n\
+                   %far3 = OpTypePointer PhysicalStorageBuffer %ulong\n\
+                   %2 = OpConstant %uint 2\n%none = OpConstantNull %ulong";
+    let given = "%null = OpConstantNull %far\n%null3 = OpConstantNull %far3";
     let rows = [
-        ("%v = OpAtomicFAddEXT %half %null %1 %0 %one", "OpAtomicFAddEXT", "OpAtomicFAddEXT on f16"),
+        ("%v = OpAtomicIAdd %ulong %null3 %1 %0 %none", "OpAtomicIAdd", "two words can't be exchanged at once"),
         ("%v = OpPtrAccessChain %far %null %2", "OpPtrAccessChain", "no ArrayStride"),
         ("%v = OpPtrAccessChain %phalf %pointer %2", "OpPtrAccessChain", "no ArrayStride"),
         ("%v = OpPtrDiff %uint %null %null", "OpPtrDiff", "takes device addresses"),

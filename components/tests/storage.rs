@@ -306,3 +306,171 @@ fn buffer_blocks_are_storage_buffers() {
     assert!(lowered.module.all().any(|r| lowered.module.inst(r).op == Op::AtomicOr));
     same("buffer blocks", &interpret("lowered", &lowered.module, &case, 8), &wanted);
 }
+
+/// Matrices of f16, of f32 and of both majornesses: each invocation copies whole ones from one to the other, a column, and a component
+/// that an index selects. Rows of three halves have neighbors in their words that other invocations write.
+fn matrices() -> (Module, Case) {
+    let source = r#"
+        OpCapability Shader
+        OpCapability Float16
+        OpCapability StorageBuffer16BitAccess
+        OpMemoryModel Logical GLSL450
+        OpEntryPoint GLCompute %main "main" %id %from %to
+        OpExecutionMode %main LocalSize 32 1 1
+        OpDecorate %id BuiltIn GlobalInvocationId
+        OpDecorate %from DescriptorSet 0
+        OpDecorate %from Binding 0
+        OpDecorate %to DescriptorSet 0
+        OpDecorate %to Binding 1
+        OpDecorate %pair ArrayStride 16
+        OpDecorate %list ArrayStride 22
+        OpDecorate %rows ArrayStride 60
+        OpDecorate %columns ArrayStride 60
+        OpDecorate %a Block
+        OpDecorate %b Block
+        OpMemberDecorate %a 0 Offset 0
+        OpMemberDecorate %b 0 Offset 0
+        OpMemberDecorate %row 0 Offset 0
+        OpMemberDecorate %row 0 RowMajor
+        OpMemberDecorate %row 0 MatrixStride 6
+        OpMemberDecorate %row 1 Offset 12
+        OpMemberDecorate %row 1 RowMajor
+        OpMemberDecorate %row 1 MatrixStride 8
+        OpMemberDecorate %row 2 Offset 44
+        OpMemberDecorate %row 2 RowMajor
+        OpMemberDecorate %row 2 MatrixStride 8
+        OpMemberDecorate %column 0 Offset 0
+        OpMemberDecorate %column 0 ColMajor
+        OpMemberDecorate %column 0 MatrixStride 4
+        OpMemberDecorate %column 1 Offset 14
+        OpMemberDecorate %column 1 RowMajor
+        OpMemberDecorate %column 1 MatrixStride 6
+        OpMemberDecorate %column 2 Offset 40
+        OpMemberDecorate %column 2 ColMajor
+        OpMemberDecorate %column 2 MatrixStride 8
+        %void = OpTypeVoid
+        %fn = OpTypeFunction %void
+        %uint = OpTypeInt 32 0
+        %uint3 = OpTypeVector %uint 3
+        %half = OpTypeFloat 16
+        %float = OpTypeFloat 32
+        %half2 = OpTypeVector %half 2
+        %half4 = OpTypeVector %half 4
+        %float2 = OpTypeVector %float 2
+        %2x3 = OpTypeMatrix %half2 3
+        %2x2 = OpTypeMatrix %half2 2
+        %floats = OpTypeMatrix %float2 2
+        %0 = OpConstant %uint 0
+        %1 = OpConstant %uint 1
+        %2 = OpConstant %uint 2
+        %pair = OpTypeArray %2x2 %2
+        %list = OpTypeArray %2x2 %1
+        %row = OpTypeStruct %2x3 %pair %floats
+        %column = OpTypeStruct %2x3 %list %floats
+        %rows = OpTypeRuntimeArray %row
+        %columns = OpTypeRuntimeArray %column
+        %a = OpTypeStruct %rows
+        %b = OpTypeStruct %columns
+        %pa = OpTypePointer StorageBuffer %a
+        %pb = OpTypePointer StorageBuffer %b
+        %p2x3 = OpTypePointer StorageBuffer %2x3
+        %p2x2 = OpTypePointer StorageBuffer %2x2
+        %pfloats = OpTypePointer StorageBuffer %floats
+        %phalf2 = OpTypePointer StorageBuffer %half2
+        %phalf = OpTypePointer StorageBuffer %half
+        %pin = OpTypePointer Input %uint3
+        %id = OpVariable %pin Input
+        %from = OpVariable %pa StorageBuffer
+        %to = OpVariable %pb StorageBuffer
+        %main = OpFunction %void None %fn
+        %entry = OpLabel
+        %all = OpLoad %uint3 %id
+        %n = OpCompositeExtract %uint %all 0
+        %bit = OpBitwiseAnd %uint %n %1
+        %p0 = OpAccessChain %p2x3 %from %0 %n %0
+        %v0 = OpLoad %2x3 %p0
+        %q0 = OpAccessChain %p2x3 %to %0 %n %0
+        OpStore %q0 %v0
+        %p1 = OpAccessChain %p2x2 %from %0 %n %1 %bit
+        %v1 = OpLoad %2x2 %p1
+        %q1 = OpAccessChain %p2x2 %to %0 %n %1 %0
+        OpStore %q1 %v1
+        %p2 = OpAccessChain %pfloats %from %0 %n %2
+        %v2 = OpLoad %floats %p2
+        %q2 = OpAccessChain %pfloats %to %0 %n %2
+        OpStore %q2 %v2
+        %p3 = OpAccessChain %phalf2 %from %0 %n %0 %bit
+        %v3 = OpLoad %half2 %p3
+        %q3 = OpAccessChain %phalf2 %to %0 %n %1 %0 %bit
+        OpStore %q3 %v3
+        %p4 = OpAccessChain %phalf %from %0 %n %0 %2 %bit
+        %v4 = OpLoad %half %p4
+        %q4 = OpAccessChain %phalf %to %0 %n %1 %0 %bit %1
+        OpStore %q4 %v4
+        OpReturn
+        OpFunctionEnd
+    "#;
+    let case = r#"
+        workgroups = [2, 1, 1]
+        seed = 5
+        [[buffer]]
+        name = "A"
+        binding = 0
+        type = "f16"
+        count = 1920
+        fill = "half-integers"
+        [[buffer]]
+        name = "B"
+        binding = 1
+        type = "f16"
+        count = 1920
+        fill = "pattern"
+    "#;
+    (parse(source), common::case(case))
+}
+
+fn moves_matrices(all: &[Lacks], run: impl Fn(&str, &Module, &Case) -> Outcome) {
+    let (module, case) = matrices();
+    let wanted = interpret("matrices", &module, &case, 8);
+    for lacks in all.iter().copied() {
+        let what = format!("matrices without {:?}", lacks.features().collect::<Vec<_>>());
+        same(&what, &run(&what, &lowered(&what, &module, lacks).module, &case), &wanted);
+    }
+}
+
+fn without_halves() -> [Lacks; 3] {
+    [lacks(&[Feature::StorageBuffer16BitAccess]), lacks(&[Feature::ShaderFloat16]), everything()]
+}
+
+#[test]
+fn matrices_of_rows_in_the_interpreter() {
+    moves_matrices(&without_halves(), |what, module, case| interpret(what, module, case, 8));
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn matrices_of_rows_on_lavapipe(device) {
+        moves_matrices(&without_halves(), |what, module, case| run_on(device, what, module, case));
+    }
+);
+
+vulkan_test!(
+    SwiftShader,
+    fn matrices_of_rows_on_swiftshader(device) {
+        moves_matrices(&[everything()], |what, module, case| run_on(device, what, module, case));
+    }
+);
+
+/// Shader, where only the capability of a layout implies it, stays when that goes: spirv-opt, which SwiftShader inlines functions by, refuses an
+/// entry point without it.
+#[test]
+fn what_a_removed_capability_implied_is_declared() {
+    let path = repository().join("testdata/components/shared.spvasm");
+    let source = std::fs::read_to_string(path).expect("readable");
+    assert!(
+        source.contains("OpCapability Shader\n") && source.contains("OpCapability WorkgroupMemoryExplicitLayoutKHR\n")
+    );
+    let module = parse(&source.replacen("OpCapability Shader\n", "\n", 1));
+    let lowered = lowered("shared memory without Shader", &module, everything()).module;
+    assert!(lowered.capabilities().any(|c| c == coop_ir::spv::Capability::Shader));
+}

@@ -133,6 +133,18 @@ features! {
         ShaderSharedFloat32Atomics = "shaderSharedFloat32Atomics",
         ShaderSharedFloat32AtomicAdd = "shaderSharedFloat32AtomicAdd",
     }
+    "VkPhysicalDeviceShaderAtomicFloat2FeaturesEXT" {
+        ShaderBufferFloat16Atomics = "shaderBufferFloat16Atomics",
+        ShaderBufferFloat16AtomicAdd = "shaderBufferFloat16AtomicAdd",
+        ShaderBufferFloat16AtomicMinMax = "shaderBufferFloat16AtomicMinMax",
+        ShaderBufferFloat32AtomicMinMax = "shaderBufferFloat32AtomicMinMax",
+        ShaderBufferFloat64AtomicMinMax = "shaderBufferFloat64AtomicMinMax",
+        ShaderSharedFloat16Atomics = "shaderSharedFloat16Atomics",
+        ShaderSharedFloat16AtomicAdd = "shaderSharedFloat16AtomicAdd",
+        ShaderSharedFloat16AtomicMinMax = "shaderSharedFloat16AtomicMinMax",
+        ShaderSharedFloat32AtomicMinMax = "shaderSharedFloat32AtomicMinMax",
+        ShaderSharedFloat64AtomicMinMax = "shaderSharedFloat64AtomicMinMax",
+    }
     "VkPhysicalDeviceShaderClockFeaturesKHR" {
         ShaderSubgroupClock = "shaderSubgroupClock",
         ShaderDeviceClock = "shaderDeviceClock",

@@ -531,6 +531,39 @@ impl<'m> FunctionBuilder<'m> {
         values
     }
 
+    /// Emits a loop that runs `body` with values of the given types: the initial ones, then those that `body` returned for the
+    /// previous iteration, until the condition that it returns before them holds. Returns those that the last iteration began with:
+    /// what the body reads is lost behind the loop on SwiftShader, for invocations that leave it before others (docs/drivers.md).
+    #[allow(clippy::type_complexity, reason = "a callback, as everywhere here")]
+    pub fn until(
+        &mut self,
+        types: &[Id],
+        begin: &[Id],
+        body: &mut dyn FnMut(&mut Self, &[Id]) -> (Id, Vec<Id>),
+    ) -> Vec<Id> {
+        let [header, inside, next, merge] = std::array::from_fn(|_| self.module.fresh_id());
+        let before = self.current_id;
+        self.branch_to(header);
+        let values: Vec<Id> = types.iter().map(|_| self.module.fresh_id()).collect();
+        let mut phis = Vec::new();
+        for ((ty, value), first) in types.iter().zip(&values).zip(begin) {
+            let r = self.module.add(Inst::new(Op::Phi, Some(*ty), Some(*value), [*first, before].map(Operand::Id)));
+            self.current.insts.push(r);
+            phis.push(r);
+        }
+        self.effect(Op::LoopMerge, [merge.into(), next.into(), LoopControl::DontUnroll.0.into()]);
+        self.branch_to(inside);
+        let (done, after) = body(self, &values);
+        self.effect(Op::BranchConditional, [done.into(), merge.into(), next.into()]);
+        self.start_block(next);
+        for (r, value) in phis.iter().zip(&after) {
+            self.module.inst_mut(*r).operands.extend([*value, next].map(Operand::Id));
+        }
+        self.effect(Op::Branch, [header.into()]);
+        self.start_block(merge);
+        values
+    }
+
     /// Emits `body` under `condition`.
     pub fn when(&mut self, condition: Id, body: &mut dyn FnMut(&mut Self)) {
         let (inside, merge) = (self.module.fresh_id(), self.module.fresh_id());

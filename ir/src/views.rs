@@ -139,6 +139,14 @@ impl Inst {
         self.id(0).filter(|_| accesses)
     }
 
+    /// Returns the scope and the semantics of an atomic operation (the first ones, of a compare-exchange), and the place of its values, which
+    /// come behind them.
+    pub fn atomic_operands(&self) -> Option<(Id, Id, usize)> {
+        let two = matches!(self.op, Op::AtomicCompareExchange | Op::AtomicCompareExchangeWeak);
+        let (scope, semantics) = self.id(1).zip(self.id(2)).filter(|_| self.op.is_atomic())?;
+        Some((scope, semantics, if two { 4 } else { 3 }))
+    }
+
     /// Returns the target and the source of a copy of memory.
     pub fn copied(&self) -> Option<(Id, Id)> {
         let copies = matches!(self.op, Op::CopyMemory | Op::CopyMemorySized);

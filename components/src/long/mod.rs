@@ -4,18 +4,23 @@
 //! alignment and the order of bytes that the number has in memory. Operations are exact modulo 2^64, those of a conversion
 //! to a floating-point number round once. Indices become their low words.
 //!
-//! Refuses: vectors of such integers, specialization constants, interfaces and atomic operations of them, selectors of
-//! `OpSwitch`, fields and counts of bits, products of double width, and reductions of subgroups but those bit by bit.
+//! Vectors of such integers are arrays before that ([`vectors`]).
+//!
+//! Refuses: specialization constants, interfaces and atomic operations of them, selectors of
+//! `OpSwitch`, products of double width, and products of subgroups.
 
+mod bits;
 mod float;
+mod group;
 pub(crate) mod pair;
+pub(crate) mod vectors;
 
 use crate::Refusal;
 use crate::emit;
-use crate::narrow::Notes;
+use crate::narrow::{Notes, OF_PIPELINE};
 use crate::pipeline::Cx;
 use crate::report::Software;
-use crate::storage::numbers;
+use crate::storage::{NOT_AT_ONCE, numbers};
 use coop_ir::builder::{FunctionBuilder, Globals};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::effects::{ExtSet, ExtSets};
@@ -101,14 +106,14 @@ fn check(m: &Module) -> Result<(), Refusal> {
     for r in m.globals.iter().copied() {
         let i = m.inst(r);
         let why = match Type::of_inst(i) {
-            Some(Type::Vector { elem, .. }) if is_long(m, elem) => "a vector of integers of 64 bits".to_owned(),
             Some(Type::Pointer { storage: class @ (StorageClass::Input | StorageClass::Output), pointee })
                 if has_long(m, pointee) =>
             {
                 format!("an integer of 64 bits in {class:?} memory")
             }
             _ if i.op.is_spec_literal() && longs(i.ty) => {
-                "a specialization constant of 64 bits, whose size the application knows,".to_owned()
+                let why = "a specialization constant of 64 bits would have another size than the pipeline states";
+                return Err(Refusal::new(r, why, OF_PIPELINE));
             }
             _ if i.op == Op::SpecConstantOp && (longs(i.ty) || i.ids().any(|id| longs(m.type_of(id)))) => {
                 "a specialization constant that is computed with 64 bits".to_owned()
@@ -192,6 +197,11 @@ impl Long {
                 b.keep(r);
                 return Ok(());
             }
+            Op::BitCount => {
+                self.count_of_bits(b, &i);
+                return Ok(());
+            }
+            op if op.group_operation().is_some() => op.group_operation().and_then(|of| self.reduction(b, &i, of)),
             _ if long => self.operation(b, &i),
             op if op.compares_integers() => {
                 if let Some(result) = self.comparison(b, &i) {
@@ -207,6 +217,14 @@ impl Long {
             _ => None,
         };
         let Some(pair) = computed else {
+            if i.op.group_operation() == Some(GroupOp::IMul) {
+                let why = format!("{} on integers of 64 bits has no lowering: products carry from word to word", i.op);
+                return Err(Refusal::new(r, why, REMEDY));
+            }
+            if i.op.is_atomic() {
+                let why = format!("{} on integers of 64 bits has no lowering: {NOT_AT_ONCE}", i.op);
+                return Err(Refusal::new(r, why, REMEDY));
+            }
             return Err(refusal(r, &format!("{} on integers of 64 bits", i.op)));
         };
         self.result(b, i.result, pair);
@@ -367,6 +385,12 @@ impl Long {
         if i.op == Op::SNegate {
             return Some(self.code.negate(b, x));
         }
+        if i.op == Op::BitReverse {
+            return Some(self.code.reverse_bits(b, x));
+        }
+        if i.op.is_bit_field() {
+            return self.bit_field(b, i.op, x, &ids);
+        }
         let y = ids.get(1).copied().filter(|_| i.op.is_integer_arithmetic())?;
         let y = self.pair(b, y);
         Some(match i.op {
@@ -380,6 +404,44 @@ impl Long {
             Op::SMod => self.code.modulo(b, x, y),
             _ => return None,
         })
+    }
+
+    /// Takes a field of bits out of a number, or puts one into it.
+    fn bit_field(&mut self, b: &mut FunctionBuilder<'_>, op: Op, x: Pair, ids: &[Id]) -> Option<Pair> {
+        let (field, behind) = ids.split_last_chunk::<2>().map(|(others, field)| (*field, others.get(1).copied()))?;
+        let field = field.map(|id| self.word(b, id));
+        match (op, behind) {
+            (Op::BitFieldInsert, Some(given)) => {
+                let given = self.pair(b, given);
+                Some(self.code.insert(b, x, given, field))
+            }
+            (Op::BitFieldUExtract, None) => Some(self.code.field(b, x, field, false)),
+            (Op::BitFieldSExtract, None) => Some(self.code.field(b, x, field, true)),
+            _ => None,
+        }
+    }
+
+    /// Counts the bits of a number, for a result of any width.
+    fn count_of_bits(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) {
+        let (Some(ty), Some(value)) = (i.ty, i.ids().next()) else { return };
+        let is_pair = b.module.type_of(value).is_some_and(|ty| is_long(b.module, ty));
+        let count = match is_pair {
+            true => {
+                let x = self.pair(b, value);
+                self.code.count_bits(b, x)
+            }
+            false => b.ids(i.op, self.code.uint, &[value]),
+        };
+        if is_long(b.module, ty) {
+            let pair = Pair { low: count, high: b.u32(0) };
+            return self.result(b, i.result, pair);
+        }
+        let count = match types::scalar(b.module, ty) {
+            _ if ty == self.code.uint => count,
+            Some(Scalar::Int { width: 32, .. }) => b.ids(Op::Bitcast, ty, &[count]),
+            _ => b.ids(Op::UConvert, ty, &[count]),
+        };
+        self.replace(i.result, count);
     }
 
     /// Compares numbers.
@@ -423,6 +485,7 @@ impl Long {
             code.select(b, less, y, x)
         };
         Some(match (number, pairs.as_slice()) {
+            (Glsl::FindILsb | Glsl::FindUMsb | Glsl::FindSMsb, [x]) => code.find(b, self.glsl, number, *x),
             (Glsl::SAbs, [x]) => code.magnitude(b, *x),
             (Glsl::SSign, [x]) => {
                 let (zero, one) = (code.constant(b, 0), code.constant(b, 1));

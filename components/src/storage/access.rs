@@ -1,6 +1,7 @@
 //! The code that takes numbers out of words and puts them into words.
 
 use super::Buffer;
+use super::atomics::Key;
 use super::layout::{Layout, Placed};
 use super::number::{as_u32, from_bits, shifted, to_bits};
 use super::place::Place;
@@ -26,6 +27,8 @@ pub(super) struct Words {
     types: FxHashMap<Shape, Id>,
     /// The functions that store runs of numbers, by variable, bytes of a number, numbers and memory operands.
     pub(super) runs: FxHashMap<(Id, u32, usize, Vec<Operand>), Id>,
+    /// The functions for atomic operations that words have no instruction for.
+    pub(super) atomics: FxHashMap<Key, Id>,
 }
 
 /// One access: its place, how it is executed, and what of it is known already.
@@ -45,14 +48,15 @@ pub(super) struct Access<'a> {
 
 /// The place of a number: the word, and the number's lowest bit in it.
 #[derive(Clone, Copy)]
-struct Spot {
-    word: Index,
-    shift: Index,
+pub(super) struct Spot {
+    pub(super) word: Index,
+    pub(super) shift: Index,
 }
 
 impl Words {
     pub(super) fn new(m: &mut Module, g: &mut Globals, vulkan: bool) -> Words {
-        Words { vulkan, uint: g.uint(m, 32), types: FxHashMap::default(), runs: FxHashMap::default() }
+        let (types, runs, atomics) = (FxHashMap::default(), FxHashMap::default(), FxHashMap::default());
+        Words { vulkan, uint: g.uint(m, 32), types, runs, atomics }
     }
 
     /// Returns the type of a variable of words.
@@ -387,37 +391,6 @@ impl Words {
         Ok(())
     }
 
-    /// Emits an atomic operation on a number of 32 bits. Returns its result.
-    pub(super) fn atomic(
-        &self,
-        b: &mut FunctionBuilder<'_>,
-        buffer: &Buffer,
-        place: &Place,
-        i: &Inst,
-    ) -> Result<Option<Id>, String> {
-        let s = types::scalar(b.module, place.at.ty);
-        if !matches!(s, Some(Scalar::Int { width: 32, .. })) {
-            let s = s.map_or_else(|| "another type".to_owned(), |s| s.to_string());
-            return Err(format!("{} on {s} in memory that is accessed by words has no lowering", i.op));
-        }
-        let mut access = self.access(buffer, place, Vec::new())?;
-        let word = access.word(b, 0);
-        let pointer = self.pointer(b, &access, word);
-        // The operands behind the pointer are scopes, semantics and values: values become words.
-        let values = if i.op == Op::AtomicCompareExchange { 4 } else { 3 };
-        let mut operands = vec![Operand::Id(pointer)];
-        for (n, o) in i.operands.iter().enumerate().skip(1) {
-            let value = o.id().filter(|_| n >= values && place.at.ty != self.uint);
-            operands.push(value.map_or(*o, |id| b.ids(Op::Bitcast, self.uint, &[id]).into()));
-        }
-        if i.result.is_none() {
-            b.effect(i.op, operands);
-            return Ok(None);
-        }
-        let old = b.op(i.op, self.uint, operands);
-        Ok(Some(if place.at.ty == self.uint { old } else { b.ids(Op::Bitcast, place.at.ty, &[old]) }))
-    }
-
     /// Computes the length of an array of unknown length, the last member of a block.
     pub(super) fn length(
         &self,
@@ -463,7 +436,7 @@ impl Words {
     }
 
     /// Returns a pointer to a word.
-    fn pointer(&self, b: &mut FunctionBuilder<'_>, access: &Access<'_>, word: Index) -> Id {
+    pub(super) fn pointer(&self, b: &mut FunctionBuilder<'_>, access: &Access<'_>, word: Index) -> Id {
         let ty = b.globals.pointer(b.module, access.buffer.class, self.uint);
         let zero = b.u32(0);
         let mut operands = vec![access.place.variable];
@@ -512,7 +485,7 @@ impl Access<'_> {
     }
 
     /// Returns the place of a number of a type.
-    fn spot(&mut self, b: &mut FunctionBuilder<'_>, offset: u32, s: Scalar) -> Result<Spot, String> {
+    pub(super) fn spot(&mut self, b: &mut FunctionBuilder<'_>, offset: u32, s: Scalar) -> Result<Spot, String> {
         self.aligned(offset, s)?;
         let constant = self.place.constant.wrapping_add(offset);
         if self.unit == 4 {
@@ -534,7 +507,7 @@ impl Access<'_> {
     }
 
     /// Returns the word at an offset, where every index counts whole words.
-    fn word(&mut self, b: &mut FunctionBuilder<'_>, offset: u32) -> Index {
+    pub(super) fn word(&mut self, b: &mut FunctionBuilder<'_>, offset: u32) -> Index {
         let sum = self.sum(b, 4);
         b.add(sum, Index::Const(self.place.constant.wrapping_add(offset) / 4))
     }
@@ -546,7 +519,8 @@ impl Access<'_> {
         let bytes = s.bytes().checked_mul(len)?;
         let offset = self.place.constant.checked_add(at.offset).filter(|o| o.checked_add(8).is_some())?;
         let aligned = self.unit == 4 && offset.is_multiple_of(4);
-        (matches!(s.width(), 8 | 16) && aligned && matches!(bytes, 4 | 8)).then_some(bytes / 4)
+        let whole = aligned && !at.is_strided();
+        (matches!(s.width(), 8 | 16) && whole && matches!(bytes, 4 | 8)).then_some(bytes / 4)
     }
 
     /// Computes the sum of the indices, in units of so many bytes.

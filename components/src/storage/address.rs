@@ -10,10 +10,11 @@
 use super::layout::{Layout, numbers};
 use super::number::as_u32;
 use super::place::Place;
-use super::{Buffer, Storage};
+use super::{Buffer, LONG, Storage};
 use crate::Lacks;
 use crate::address_casts::EXTENSION;
 use crate::long::pair::{Code, Pair};
+use crate::long::vectors::has_vector;
 use coop_ir::builder::{FunctionBuilder, Globals, add_global, require_extension};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::remove_globals;
@@ -33,17 +34,20 @@ pub(super) struct Addresses {
     code: Code,
 }
 
-/// Finds the types of pointers to numbers that the device does not access by address, with what they point to.
-pub(super) fn pointees(m: &Module, lacks: Lacks) -> FxHashMap<Id, Id> {
+/// Finds the types of pointers to numbers that the device does not access by address, or that have atomic operations that it lacks, with
+/// what they point to.
+pub(super) fn pointees(m: &Module, lacks: Lacks, atomics: &[Scalar]) -> FxHashMap<Id, Id> {
     let class = StorageClass::PhysicalStorageBuffer;
-    let needs = |s: &Scalar| s.width() < 32 && (lacks.storage(class, *s) || lacks.in_software(m, *s));
-    let narrow = |r: InstRef| match Type::of_inst(m.inst(r)) {
+    let narrow = |s: &Scalar| s.width() < 32 && (lacks.storage(class, *s) || lacks.in_software(m, *s));
+    let needs = |s: &Scalar| narrow(s) || atomics.contains(s);
+    let pointer = |r: InstRef| match Type::of_inst(m.inst(r)) {
         Some(Type::Pointer { storage, pointee }) if storage == class => {
-            numbers(m, pointee).iter().any(needs).then_some((m.inst(r).result?, pointee))
+            let vectors = lacks.in_software(m, LONG) && has_vector(m, pointee);
+            (vectors || numbers(m, pointee).iter().any(needs)).then_some((m.inst(r).result?, pointee))
         }
         _ => None,
     };
-    m.globals.iter().copied().filter_map(narrow).collect()
+    m.globals.iter().copied().filter_map(pointer).collect()
 }
 
 impl Addresses {
@@ -60,6 +64,7 @@ impl Addresses {
             buffer_block: false,
             parts_written: false,
             plain: false,
+            own: false,
         };
         let mut addresses = Addresses { pointees, buffer, words: uint, code };
         addresses.buffer.parts_written = addresses.stores(m);
@@ -75,11 +80,12 @@ impl Addresses {
         self.pointees.get(&m.type_of(pointer)?).copied()
     }
 
-    /// Returns true if numbers of less than a word are stored through such pointers.
+    /// Returns true if numbers are written through such pointers.
     fn stores(&self, m: &Module) -> bool {
         let mut any = false;
         m.in_blocks(|_, i| {
-            let target = i.copied().map(|(target, _)| target).or_else(|| i.accessed().filter(|_| i.op == Op::Store));
+            let writes = i.op == Op::Store || i.op.is_atomic();
+            let target = i.copied().map(|(target, _)| target).or_else(|| i.accessed().filter(|_| writes));
             any |= target.is_some_and(|pointer| self.pointee(m, pointer).is_some());
         });
         any

@@ -13,24 +13,30 @@
 //! the capabilities for these where the device has them.
 //!
 //! Pointers to such memory at device addresses become pointers to words ([`address`]). Shared memory with an explicit layout becomes one
-//! array of words where the device takes no such layout ([`shared`]).
+//! array of words where the device takes no such layout ([`shared`]). Memory with atomic operations that the device lacks becomes words too,
+//! shared memory without a layout included, which gets one by the sizes of its numbers: the operations are loops of compare-exchange
+//! ([`atomics`]).
 //!
-//! Refuses: pointers to such variables that are chosen, passed or stored; untyped pointers; atomic operations on narrow numbers
-//! and floats; row-major matrices; arrays of unknown length moved as a whole.
+//! Refuses: pointers to such variables that are chosen, passed or stored; untyped pointers; atomic operations on numbers of 64 bits;
+//! arrays of unknown length moved as a whole.
 
 mod access;
 mod address;
+mod atomics;
 mod joined;
 mod layout;
 mod number;
 mod place;
 mod shared;
 
+use crate::long::vectors::has_vector;
 use crate::pipeline::Cx;
 use crate::report::Software;
 use crate::{Lacks, Refusal, emit};
 use access::Words;
 use address::Addresses;
+use atomics::Lacking;
+pub(crate) use atomics::{NOT_AT_ONCE, lacks_any as lacks_atomics};
 use coop_ir::builder::{FunctionBuilder, Globals, decorate, require_capability};
 use coop_ir::effects::ExtSets;
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -41,8 +47,11 @@ use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use joined::Joined;
 use layout::Layout;
-pub(crate) use layout::numbers;
+pub(crate) use layout::{numbers, parts};
 use place::Place;
+
+/// Integers of 64 bits: vectors of them have no lowering in memory that others see, but by words.
+const LONG: Scalar = Scalar::Int { width: 64, signed: false };
 
 /// A variable that becomes words.
 #[derive(Clone, Debug)]
@@ -60,8 +69,10 @@ struct Buffer {
     buffer_block: bool,
     /// True if parts of words are written, here or by a variable with the same binding.
     parts_written: bool,
-    /// True for shared memory that becomes an array without a layout.
+    /// True for shared memory, which becomes an array without a layout.
     plain: bool,
+    /// True for shared memory that had no layout before, and shares its bytes with no other variable.
+    own: bool,
 }
 
 /// The pass while it runs.
@@ -82,14 +93,15 @@ struct Storage {
 }
 
 pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-    let layout = Layout::new(m);
     no_untyped_pointers(m)?;
-    let mut buffers = find(m, &layout, cx.lacks)?;
+    let lacking = atomics::find(m, cx.lacks)?;
+    let layout = Layout::new(m, own_types(m, &lacking));
+    let mut buffers = find(m, &layout, cx.lacks, &lacking)?;
     let shared = shared::unite(&mut buffers);
     if cx.lacks.shared_layout(m) {
-        shared::remove_capabilities(m);
+        shared::remove_capabilities(m, cx.lacks);
     }
-    let pointees = address::pointees(m, cx.lacks);
+    let pointees = address::pointees(m, cx.lacks, &lacking.numbers);
     if buffers.is_empty() && pointees.is_empty() {
         return Ok(());
     }
@@ -139,8 +151,19 @@ fn no_untyped_pointers(m: &Module) -> Result<(), Refusal> {
     }
 }
 
+/// Returns the types of the variables of shared memory that become words for their atomic operations.
+fn own_types(m: &Module, lacking: &Lacking) -> Vec<Id> {
+    let types = lacking.variables.iter().filter_map(|id| Type::of(m, m.type_of(*id)?));
+    types
+        .filter_map(|ty| match ty {
+            Type::Pointer { storage: StorageClass::Workgroup, pointee } => Some(pointee),
+            _ => None,
+        })
+        .collect()
+}
+
 /// Finds the variables that become words.
-fn find(m: &Module, layout: &Layout, lacks: Lacks) -> Result<FxHashMap<Id, Buffer>, Refusal> {
+fn find(m: &Module, layout: &Layout, lacks: Lacks, lacking: &Lacking) -> Result<FxHashMap<Id, Buffer>, Refusal> {
     let mut buffers = FxHashMap::default();
     let no_layout = lacks.shared_layout(m);
     for r in m.globals_with(Op::Variable) {
@@ -152,19 +175,23 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks) -> Result<FxHashMap<Id, Buffe
         };
         let has = |d: Decoration| layout.decorations.has(block, d);
         let buffer_block = has(Decoration::BufferBlock);
+        let atomics = i.result.is_some_and(|id| lacking.variables.contains(&id));
+        let own = atomics && class == StorageClass::Workgroup && !has(Decoration::Block);
+        let (block, descriptors) = if own { (pointee, None) } else { (block, descriptors) };
         // Other memory has no layout that anybody sees.
-        if !has(Decoration::Block) && !buffer_block {
+        if !has(Decoration::Block) && !buffer_block && !own {
             continue;
         }
         let memory = if buffer_block { StorageClass::StorageBuffer } else { class };
         let kinds = numbers(m, block);
-        let needs = |s: &Scalar| s.width() < 32 && (lacks.storage(memory, *s) || lacks.in_software(m, *s));
-        let plain = no_layout && class == StorageClass::Workgroup;
+        let vectors = lacks.in_software(m, LONG) && has_vector(m, block);
+        let needs = |s: &Scalar| vectors || s.width() < 32 && (lacks.storage(memory, *s) || lacks.in_software(m, *s));
+        let plain = own || no_layout && class == StorageClass::Workgroup;
         let refuse = |why: String| Err(Refusal::new(r, why, "use storage buffers, uniform buffers or push constants"));
         if plain && descriptors.is_some() {
             return refuse("an array of blocks in shared memory with an explicit layout".to_owned());
         }
-        let Some(narrow) = kinds.iter().find(|s| plain || needs(s)) else { continue };
+        let Some(narrow) = kinds.iter().find(|s| plain || atomics || needs(s)) else { continue };
         let words = if memory == StorageClass::Uniform { 4 } else { 1 };
         let len = match memory {
             StorageClass::StorageBuffer => None,
@@ -181,7 +208,7 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks) -> Result<FxHashMap<Id, Buffe
         }
         let Some(id) = i.result else { continue };
         let parts_written = false;
-        buffers.insert(id, Buffer { class, block, descriptors, len, words, buffer_block, parts_written, plain });
+        buffers.insert(id, Buffer { class, block, descriptors, len, words, buffer_block, parts_written, plain, own });
     }
     Ok(buffers)
 }
@@ -194,6 +221,7 @@ fn mark_written(m: &Module, layout: &Layout, buffers: &mut FxHashMap<Id, Buffer>
         let (target, ty) = match i.copied() {
             Some((target, _)) => (Some(target), pointee(m, target)),
             None if i.op == Op::Store => (i.accessed(), i.stored().and_then(|v| m.type_of(v))),
+            None if i.op.is_atomic() => (i.accessed(), i.accessed().and_then(|pointer| pointee(m, pointer))),
             None => return,
         };
         if ty.is_none_or(|ty| numbers(m, ty).iter().any(|s| s.width() < 32)) {
@@ -206,10 +234,11 @@ fn mark_written(m: &Module, layout: &Layout, buffers: &mut FxHashMap<Id, Buffer>
     let bindings: FxHashSet<_> = written.iter().map(|id| binding(*id)).filter(|b| b.1.is_some()).collect();
     let any_aliased = written.iter().any(|id| aliased(*id)) || addresses.buffer.parts_written;
     // Blocks in shared memory overlap.
-    let shared = buffers.iter().any(|(id, b)| b.class == StorageClass::Workgroup && written.contains(id));
+    let laid_out = |b: &Buffer| b.class == StorageClass::Workgroup && !b.own;
+    let shared = buffers.iter().any(|(id, b)| laid_out(b) && written.contains(id));
     for (id, buffer) in buffers {
         let overlaps = bindings.contains(&binding(*id)) || any_aliased && aliased(*id);
-        buffer.parts_written = written.contains(id) || overlaps || shared && buffer.class == StorageClass::Workgroup;
+        buffer.parts_written = written.contains(id) || overlaps || shared && laid_out(buffer);
     }
 }
 
@@ -273,7 +302,7 @@ impl Storage {
                     new.push(d);
                 }
             }
-            if buffer.plain {
+            if buffer.plain && !buffer.own {
                 // Decorations of the others hold for all of them.
                 new.retain(|d| *d != Decoration::NonWritable);
                 remove_globals(m, |m, r| {
@@ -319,7 +348,7 @@ impl Storage {
             return Err(Refusal::new(r, why, "convert the addresses to integers, by OpConvertPtrToU"));
         }
         let remedy = match i.op {
-            op if op.is_atomic() => "use atomic operations on 32-bit integers",
+            op if op.is_atomic() => "use atomic operations on numbers of 32 bits or less",
             op if op.is_element_chain() => "decorate the type of the pointer with ArrayStride, or index an array",
             _ => "access the memory directly, by access chains from its variable",
         };
@@ -345,7 +374,7 @@ impl Storage {
     fn place(&self, m: &Module, pointer: Id) -> Option<Place> {
         self.places.get(&pointer).cloned().or_else(|| {
             let buffer = self.buffers.get(&pointer)?;
-            let variable = self.shared.filter(|_| buffer.plain).unwrap_or(pointer);
+            let variable = self.shared.filter(|_| buffer.plain && !buffer.own).unwrap_or(pointer);
             Some(Place::new(m, variable, buffer.descriptors.is_some(), buffer.block))
         })
     }
@@ -468,7 +497,7 @@ impl Storage {
         let Some((place, buffer)) = target else {
             return Err("an atomic operation takes a pointer as a value".to_owned());
         };
-        let value = self.words.atomic(b, &buffer, &place, i)?;
+        let value = self.words.atomic(b, &self.layout, &buffer, &place, i)?;
         self.loaded.extend(i.result.zip(value));
         Ok(())
     }

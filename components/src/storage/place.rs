@@ -33,7 +33,7 @@ impl Place {
             of_descriptors,
             constant: 0,
             terms: Vec::new(),
-            at: Placed { ty: block, offset: 0, matrix_stride: None },
+            at: Placed { ty: block, offset: 0, matrices: None },
             non_uniform: false,
         }
     }

@@ -494,7 +494,10 @@ impl Machine<'_> {
             }
             let lane = if matches!(place, Location::Rows(_) | Location::Own(_)) { Some(l) } else { None };
             let (old, mut before) = self.read(place, 0, bytes, lane);
-            if op == Op::AtomicLoad && before.is_undefined() && self.is_partly_set(place, bytes) {
+            let partly = before.is_undefined() && self.is_partly_set(place, bytes);
+            // What is stored beside a number that others set may be anything, and stays so where it is stored back.
+            let beside = partly && op == Op::AtomicCompareExchange && !self.is_tracked();
+            if partly && (op == Op::AtomicLoad || beside) {
                 before = self.unknown();
             }
             let get = |row: Row| {
@@ -522,6 +525,13 @@ impl Machine<'_> {
                         _ if byte(v) == decides => Taint::Exact,
                         _ => was,
                     };
+                    self.write(place, i.into(), 1, byte(new), taint, lane);
+                }
+            } else if beside && !given.is_undefined() {
+                for i in 0..bytes {
+                    let byte = |x: u64| x >> (8 * i) & 0xff;
+                    let (_, was) = self.read(place, i.into(), 1, lane);
+                    let taint = if byte(new) == byte(old) { was } else { Taint::Exact };
                     self.write(place, i.into(), 1, byte(new), taint, lane);
                 }
             } else if op != Op::AtomicLoad {
@@ -552,7 +562,12 @@ impl Machine<'_> {
 
     /// Returns the taint of a value of which nothing else is known, where runs track more than undefined values.
     fn unknown(&self) -> Taint {
-        if self.regs.symbols.is_some() || self.regs.probe.is_some() { Taint::UNKNOWN } else { Taint::Exact }
+        if self.is_tracked() { Taint::UNKNOWN } else { Taint::Exact }
+    }
+
+    /// Returns true if the run tracks more of values than whether they are defined.
+    fn is_tracked(&self) -> bool {
+        self.regs.symbols.is_some() || self.regs.probe.is_some()
     }
 }
 
