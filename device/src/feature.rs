@@ -12,8 +12,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 /// Declares [`Feature`]: structures with their members, in Vulkan's order.
 macro_rules! features {
     ($($structure:literal { $($variant:ident = $name:literal),* $(,)? })*) => {
-        /// A Boolean feature or property of a device.
+        /// A Boolean feature or property of a device. Later versions know more of them, and number and order them otherwise.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
         #[repr(u8)]
         pub enum Feature {
             $($(
