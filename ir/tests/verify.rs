@@ -514,6 +514,7 @@ fn check_16_values_have_the_types_that_operations_ask_for() {
     fails(&with("", "%x = OpFDiv %acc %ones %half"), 16, "not as many components");
     fails(&with("", "%x = OpMatrixTimesScalar %acc %half %half"), 16, "and must have");
     fails(&with("", "%x = OpVectorTimesScalar %vec2 %zeros %one"), 16, "and must have");
+    fails(&with("", "%x = OpFunctionCall %void %f\n %y = OpCopyObject %void %x"), 16, "is not a value");
     fails(&with("", "%x = OpBitcast %void %one"), 16, "can't be cast");
     fails(&with("%columns = OpTypeMatrix %float 2", ""), 12, "its columns are not vectors");
 }

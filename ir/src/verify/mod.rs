@@ -33,9 +33,10 @@
 //!     Execution modes name functions of entry points.
 //! 16. The values of an `OpPhi`, what an `OpLoad` reads and an `OpStore` writes, what an `OpSelect` chooses between, what an
 //!     `OpCopyObject` copies, the initializer of an `OpVariable`, whose type is a pointer, the parts of `OpCompositeExtract` and
-//!     `OpCompositeInsert`, what is multiplied by a scalar, and the values of atomic operations have the type that they must. Operands are values where the
-//!     grammar asks for such: not types, functions, strings, sets of instructions. Indices are integers. A conversion gives as
-//!     many numbers as it takes, and so does what is computed by component.
+//!     `OpCompositeInsert`, what is multiplied by a scalar, and the values of atomic operations have the type that they
+//!     must. Operands are values where the grammar asks for such: not types, functions, strings, sets of instructions,
+//!     calls that give nothing. Indices are integers. A conversion gives as many numbers as it takes, and so does what is
+//!     computed by component.
 //! 17. There is one `OpMemoryModel`.
 
 mod blocks;

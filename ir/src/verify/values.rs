@@ -170,6 +170,13 @@ impl Verifier<'_> {
         let bodies = module.functions.iter().flat_map(|f| &f.blocks).flat_map(|b| &b.insts);
         for &r in module.globals.iter().chain(bodies) {
             let inst = module.inst(r);
+            // A call of a function that returns nothing: what uses it comes later.
+            if inst.op == Op::FunctionCall
+                && let (Some(ty), Some(id)) = (inst.ty, inst.result)
+                && self.def(ty).is_some_and(|t| t.op == Op::TypeVoid)
+            {
+                others.insert(id);
+            }
             let not_values = inst.op.not_values();
             if not_values == u16::MAX {
                 continue;
