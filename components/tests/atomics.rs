@@ -463,7 +463,7 @@ fn what_the_device_has_stays() {
     }
 }
 
-/// The last results of atomic operations in a loop, as SwiftShader gets them wrong: `FunctionBuilder::until` gives those of a phi.
+// The last results of atomic operations in a loop, as SwiftShader gets them wrong: `FunctionBuilder::until` gives those of a phi.
 vulkan_test!(
     SwiftShader,
     fn what_a_loop_read_is_lost_on_swiftshader(device) {
