@@ -3,7 +3,9 @@
 use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
-use coop_ir::hash::FxHashMap;
+use crate::verdict::Verdict;
+use coop_ir::constant::SpecIds;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::pointers::root;
 use coop_ir::spv::{Capability, StorageClass};
 use coop_ir::types::{Type, natural_size};
@@ -49,7 +51,8 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
     if accessed.is_empty() {
         return;
     }
-    let (mut end, mut odd) = (0_u64, None);
+    // The SpecIds that the sizes depend on of what is declared behind.
+    let (mut end, mut odd, mut specs) = (0_u64, None, SpecIds::default());
     for r in cx.module.globals_with(Op::Variable).collect::<Vec<_>>().into_iter().rev() {
         let inst = cx.inst(r);
         let ty = inst.ty.and_then(|ty| Type::of(cx.module, ty));
@@ -61,17 +64,37 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
         let start = end.next_multiple_of(align);
         let at = inst.result.and_then(|id| accessed.get(&id));
         if let (Some(at), Some(odd), true) = (at, odd, align < ROW && !start.is_multiple_of(ROW)) {
-            report(r, *at, odd, size, out);
+            let verdict = if specs.is_empty() { Verdict::Broken } else { Verdict::BrokenByDefault(specs.clone()) };
+            report(verdict, r, *at, odd, size, out);
         }
         end = start.saturating_add(size);
+        merge_lengths(cx, pointee, &mut specs);
         if !size.is_multiple_of(ROW) {
             odd = Some(r);
         }
     }
 }
 
-fn report(variable: InstRef, access: InstRef, odd: InstRef, size: u64, out: &mut Sink) {
-    out.report(&MISPLACED, variable, || {
+/// Adds the SpecIds that the lengths of arrays in a type depend on.
+fn merge_lengths(cx: &Cx, ty: Id, specs: &mut SpecIds) {
+    let (mut work, mut seen) = (vec![ty], FxHashSet::default());
+    while let Some(ty) = work.pop() {
+        if !seen.insert(ty) {
+            continue;
+        }
+        match Type::of(cx.module, ty) {
+            Some(Type::Array { elem, len }) => {
+                cx.constants.get(len).specs().into_iter().for_each(|of| specs.merge(of));
+                work.push(elem);
+            }
+            Some(Type::Struct { members }) => work.extend(members),
+            _ => {}
+        }
+    }
+}
+
+fn report(verdict: Verdict, variable: InstRef, access: InstRef, odd: InstRef, size: u64, out: &mut Sink) {
+    out.judge(&MISPLACED, verdict, variable, || {
         Draft::new(format!(
             "matrices in these {size} bytes of shared memory begin between multiples of 16 bytes on a driver that places \
              variables in reverse order, and are wrong there"
