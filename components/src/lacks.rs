@@ -144,7 +144,7 @@ impl Lacks {
     }
 }
 
-/// The capabilities of shared memory with an explicit layout.
+/// The capabilities of shared memory with an explicit layout; the first is implied by the others.
 pub(crate) const SHARED_LAYOUT: [Capability; 3] = [
     Capability::WorkgroupMemoryExplicitLayoutKHR,
     Capability::WorkgroupMemoryExplicitLayout8BitAccessKHR,

@@ -501,6 +501,9 @@ fn check_16_values_have_the_types_that_operations_ask_for() {
         coop_ir::text::parse(&source).expect("a module")
     };
     assert_eq!(verify(&with("", "%x = OpCompositeExtract %float %nothing 1\n %y = OpFNegate %vec2 %zeros")), Ok(()));
+    // Addresses and numbers are converted into one another.
+    let address = "%x = OpConvertPtrToU %uint %number\n %y = OpConvertUToPtr %pointer %x";
+    assert_eq!(verify(&with("", address)), Ok(()));
     fails(&with("%v = OpVariable %uint Private", ""), 16, "not a pointer type");
     fails(&with("%v = OpVariable %pointer Private %half", ""), 16, "and must have");
     fails(&with("", "%x = OpCompositeExtract %uint %nothing 1"), 16, "its indices lead to");

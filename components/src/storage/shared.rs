@@ -31,7 +31,8 @@ pub(super) fn unite(buffers: &mut FxHashMap<Id, Buffer>) -> Option<Id> {
 
 /// Removes the capabilities of explicit layouts, and the extension.
 pub(super) fn remove_capabilities(m: &mut Module, lacks: Lacks) {
-    SHARED_LAYOUT.iter().for_each(|c| without_capability(m, *c, lacks));
+    // Those that imply others first.
+    SHARED_LAYOUT.iter().rev().for_each(|c| without_capability(m, *c, lacks));
     remove_extension(m, EXTENSION);
 }
 

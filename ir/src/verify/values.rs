@@ -2,7 +2,7 @@
 
 use super::Verifier;
 use crate::decode::{decode, is_in};
-use crate::grammar::{Kind, Op};
+use crate::grammar::{Class, Kind, Op};
 use crate::module::{Function, Id, IdSet, Inst, InstRef, Operand};
 use crate::types::{Scalar, Type};
 use std::fmt;
@@ -73,11 +73,13 @@ impl Verifier<'_> {
                 }
                 op if op.is_componentwise() && !op.is_bit_field() => {
                     let (Some(ty), mut before) = (inst.ty, None) else { continue };
+                    // A pointer becomes a number, or a number a pointer.
+                    let is_conversion = op.info().is_some_and(|info| info.class == Class::Conversion);
                     for id in inst.ids() {
                         let of = self.module.type_of(id).filter(|of| *of != ty && Some(*of) != before);
                         before = of.or(before);
                         if let (Some(of), Some(to)) = (of, self.components(ty).filter(|n| *n > 0))
-                            && self.components(of).is_some_and(|from| from != to)
+                            && self.components(of).is_some_and(|from| from != to && !(from == 0 && is_conversion))
                         {
                             self.problem(16, r, format_args!("{id} has type {of}, and not as many components as {ty}"));
                         }
