@@ -26,7 +26,7 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     let accesses = m.all().map(|r| m.inst(r)).filter(|inst| inst.op.is_matrix_access());
     let of_matrices: FxHashSet<Id> =
         accesses.filter_map(|inst| root(m, inst.accessed()?, Op::derives_pointer)).collect();
-    let shared: Vec<InstRef> = m.globals_with(Op::Variable).filter(|r| shared_type(m, *r).is_some()).collect();
+    let mut shared: Vec<InstRef> = m.globals_with(Op::Variable).filter(|r| shared_type(m, *r).is_some()).collect();
     if of_matrices.is_empty() || shared.len() < 2 {
         return Ok(());
     }
@@ -41,10 +41,10 @@ pub(crate) fn run(m: &mut Module, _: &mut PassCx<'_>) -> Result<(), Refusal> {
     if shared.is_sorted_by_key(key) {
         return Ok(());
     }
-    let mut sorted = shared.clone();
-    sorted.sort_by_key(key);
-    m.globals.retain(|r| !shared.contains(r));
-    m.globals.extend(sorted);
+    let moved: FxHashSet<InstRef> = shared.iter().copied().collect();
+    shared.sort_by_cached_key(key);
+    m.globals.retain(|r| !moved.contains(r));
+    m.globals.extend(shared);
     // What mentions a variable, as debug information does, comes behind it.
     sort_globals(m);
     Ok(())

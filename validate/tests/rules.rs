@@ -225,3 +225,43 @@ fn words_tell_whether_there_are_matrices() {
     big.truncate(big.len() - 3);
     assert!(!coop_validate::has_no_matrices(&big));
 }
+
+/// Variables of types that are nested deeply are looked at without a stack of the same depth, and each type once.
+#[test]
+fn deeply_nested_types_are_looked_at() {
+    let mut structs = "%s0 = OpTypeStruct %uint\n".to_owned();
+    for n in 1..20_000 {
+        structs += &format!("%s{n} = OpTypeStruct %s{0} %s{0}\n", n - 1);
+    }
+    let source = format!(
+        "OpCapability Shader
+        OpCapability CooperativeMatrixKHR
+        OpCapability Float16
+        OpCapability VulkanMemoryModel
+        OpExtension \"SPV_KHR_cooperative_matrix\"
+        OpMemoryModel Logical Vulkan
+        OpEntryPoint GLCompute %main \"main\" %own %shared
+        OpExecutionMode %main LocalSize 32 1 1
+        %void = OpTypeVoid
+        %fn = OpTypeFunction %void
+        %uint = OpTypeInt 32 0
+        %half = OpTypeFloat 16
+        %n0 = OpConstant %uint 0
+        %n3 = OpConstant %uint 3
+        %n16 = OpConstant %uint 16
+        %matrix = OpTypeCooperativeMatrixKHR %half %n3 %n16 %n16 %n0
+        {structs}
+        %to_own = OpTypePointer Private %s19999
+        %to_shared = OpTypePointer Workgroup %s19999
+        %own = OpVariable %to_own Private
+        %shared = OpVariable %to_shared Workgroup
+        %main = OpFunction %void None %fn
+        %entry = OpLabel
+        %undefined = OpUndef %matrix
+        OpReturn
+        OpFunctionEnd"
+    );
+    let module = coop_ir::text::parse(&source).expect("it parses");
+    let report = coop_validate::check(&module, &coop_validate::Options::default());
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+}

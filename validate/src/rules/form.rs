@@ -6,6 +6,7 @@ use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use crate::rules::types::storage_name;
 use coop_ir::decode::{Ending, decode};
+use coop_ir::hash::FxHashSet;
 use coop_ir::spv::{AddressingModel, Capability, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::verify::verify_types;
@@ -206,25 +207,27 @@ fn capability_for(to: StorageClass) -> Option<Capability> {
 
 /// Returns the first pointer type in a type that variables of a storage class can't hold, and what it points to.
 fn unrepresented(cx: &Cx, ty: Id, storage: StorageClass) -> Option<(Id, StorageClass)> {
-    pointer_in(cx.module, ty, &mut Vec::new(), &|to| {
+    pointer_in(cx.module, ty, |to| {
         let has = |capability| in_invocation(storage) && cx.has(capability);
         to != StorageClass::PhysicalStorageBuffer && !capability_for(to).is_some_and(has)
     })
 }
 
-/// Returns the first pointer type in a type whose storage class `is` what is looked for; `seen` are types without one.
-fn pointer_in(m: &Module, ty: Id, seen: &mut Vec<Id>, is: &dyn Fn(StorageClass) -> bool) -> Option<(Id, StorageClass)> {
-    let parts = match Type::of(m, ty)? {
-        Type::Pointer { storage, .. } | Type::UntypedPointer { storage } => {
-            return is(storage).then_some((ty, storage));
+/// Returns the first pointer type in a type whose storage class `is` what is looked for. Types may be nested deeply, and be parts of many.
+fn pointer_in(m: &Module, ty: Id, is: impl Fn(StorageClass) -> bool) -> Option<(Id, StorageClass)> {
+    let (mut work, mut seen) = (vec![ty], FxHashSet::default());
+    while let Some(ty) = work.pop() {
+        if !seen.insert(ty) {
+            continue;
         }
-        Type::Array { elem, .. } | Type::RuntimeArray { elem } => vec![elem],
-        Type::Struct { members } => members,
-        _ => return None,
-    };
-    if seen.contains(&ty) {
-        return None;
+        match Type::of(m, ty) {
+            Some(Type::Pointer { storage, .. } | Type::UntypedPointer { storage }) if is(storage) => {
+                return Some((ty, storage));
+            }
+            Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => work.push(elem),
+            Some(Type::Struct { members }) => work.extend(members.into_iter().rev()),
+            _ => {}
+        }
     }
-    seen.push(ty);
-    parts.into_iter().find_map(|part| pointer_in(m, part, seen, is))
+    None
 }

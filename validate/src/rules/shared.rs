@@ -61,13 +61,14 @@ pub(crate) fn check(cx: &Cx, out: &mut Sink) {
         else {
             return;
         };
-        let start = end.next_multiple_of(align);
+        let Some(start) = end.checked_next_multiple_of(align) else { return };
         let at = inst.result.and_then(|id| accessed.get(&id));
         if let (Some(at), Some(odd), true) = (at, odd, align < ROW && !start.is_multiple_of(ROW)) {
             let verdict = if specs.is_empty() { Verdict::Broken } else { Verdict::BrokenByDefault(specs.clone()) };
             report(verdict, r, *at, odd, size, out);
         }
-        end = start.saturating_add(size);
+        let Some(next) = start.checked_add(size) else { return };
+        end = next;
         merge_lengths(cx, pointee, &mut specs);
         if !size.is_multiple_of(ROW) {
             odd = Some(r);
