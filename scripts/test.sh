@@ -4,7 +4,7 @@
 #   test.sh                  everything: formatting, clippy, documentation, packages, semver.sh, every test. CI runs this
 #   test.sh quick [ARGS...]  under two minutes once built: unit tests, rules, refusals, command lines; needs no driver
 #   test.sh long [ARGS...]   the tests that take minutes each, which are ignored otherwise; without ARGS also
-#                            capi.sh check
+#                            capi.sh check and semver.sh all
 #   test.sh ARGS...          every test that `cargo nextest run ARGS` (or `cargo test ARGS`, where nextest is missing) selects
 #
 # Fetches what scripts/drivers.sh, scripts/llama-shaders.sh, scripts/sarif-schema.sh and scripts/engines.sh provide, and makes a missing driver, tool or
@@ -84,6 +84,7 @@ if [ $# = 0 ]; then
 fi
 if [ -n "$all_long" ]; then
   check "$here/capi.sh" check
+  check "$here/semver.sh" all
 fi
 # nextest leaves the examples in the documentation out.
 [ "${runner[1]}" = test ] || [ -n "$only_long" ] || check cargo test --quiet --workspace --doc

@@ -38,7 +38,7 @@ use coop_ir::{InstRef, Module};
 use std::fmt;
 
 pub use lacks::Lacks;
-pub use pipeline::{Options, PASSES, Pass, lower, run};
+pub use pipeline::{Options, PASSES, Pass, lower, needs_any, run};
 pub use refusals::{REFUSALS, RefusalRule, refusal_rule};
 pub use report::{Report, Software};
 

@@ -187,8 +187,9 @@ pub(crate) fn too_many(m: &Module) -> Result<(), Refusal> {
     Err(Refusal { rule: "refused-limit", at: None, reason, remedy })
 }
 
-/// Returns true if the device lacks a feature that a capability of the module needs, its version of SPIR-V, or casts that it has.
-fn needs_any(m: &Module, lacks: Lacks) -> bool {
+/// Returns true if the device lacks a feature that a capability of the module needs, its version of SPIR-V, or casts that it has:
+/// if [`lower`] changes the module.
+pub fn needs_any(m: &Module, lacks: Lacks) -> bool {
     let older = lacks.older_than(m).is_some();
     let casts = lacks.address_casts() && address_casts::has_any(m);
     let dots = lacks.has(Feature::ShaderIntegerDotProduct) && m.enables(Capability::DotProduct);

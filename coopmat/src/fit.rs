@@ -84,7 +84,8 @@ pub fn components(
     lowered: &mut Lowered,
     required: bool,
 ) -> Result<bool, Error> {
-    if !lowered.report.skipped_passes.is_empty() || lowered.module.is_kernel() {
+    let compared = lowered.report.skipped_passes.is_empty() && !lowered.module.is_kernel();
+    if !compared || !coop_components::needs_any(&lowered.module, options.lacks) {
         return Ok(false);
     }
     let done = match coop_components::lower(&lowered.module, options) {

@@ -7,7 +7,13 @@ use coop_device::subgroup::specialized_for;
 use coop_device::{Feature, Profile, Requirement, capability_requirement, spirv_extension};
 use coop_ir::{InstRef, Module, Op, binary};
 use std::collections::BTreeSet;
+#[cfg(feature = "rules")]
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Instant;
+
+/// The number of instructions of a module whose rules take longer to check than a thread takes to start.
+#[cfg(feature = "rules")]
+const WORTH_A_THREAD: usize = 1000;
 
 /// A query: a module, a device, a pipeline.
 struct Query<'a> {
@@ -85,15 +91,11 @@ fn refused(rule: &'static str, message: String, remedy: &str) -> Outcome {
 impl Query<'_> {
     /// Lowers the module; `lacking` is the reason why the device does not run it.
     fn lowered(&self, lacking: Vec<Finding>) -> Outcome {
-        #[cfg(feature = "rules")]
-        let tolerated = match self.options.check_rules.then(|| self.check_rules()) {
-            Some(Err(refused)) => return Outcome::Refused(Box::new(refused)),
-            Some(Ok(tolerated)) => tolerated,
-            None => Vec::new(),
+        let (tolerated, fit) = match self.checked_and_fitted() {
+            Ok(both) => both,
+            Err(refused) => return Outcome::Refused(Box::new(refused)),
         };
-        #[cfg(not(feature = "rules"))]
-        let tolerated = Vec::new();
-        let Fit { lowered, lacking: still } = match self.lower().and_then(|fit| self.with_components(fit)) {
+        let Fit { lowered, lacking: still } = match fit {
             Ok(fit) => fit,
             Err(coop_passes::Error::Refused(refusal)) => return Outcome::Refused(Box::new(self.refusal(&refusal))),
             Err(bug @ coop_passes::Error::Bug { .. }) => return self.not_well_formed(bug.to_string()),
@@ -114,6 +116,39 @@ impl Query<'_> {
         let mut finished = self.finished(lowered, words, &lacking);
         finished.warnings.extend(tolerated);
         Outcome::Lowered(Box::new(finished))
+    }
+
+    /// Lowers the module, and checks its rules, if the options ask for that: the refusal, or warnings, and what became of the
+    /// lowering. Both only read the module, so a large one is checked on a thread of its own, if there can be one, while it is
+    /// lowered.
+    #[cfg(feature = "rules")]
+    fn checked_and_fitted(&self) -> Result<(Vec<String>, Result<Fit, coop_passes::Error>), Refused> {
+        if !self.options.check_rules {
+            return Ok((Vec::new(), self.fitted()));
+        }
+        if self.module.arena_len() < WORTH_A_THREAD {
+            return Ok((self.check_rules()?, self.fitted()));
+        }
+        std::thread::scope(|scope| {
+            let checking = std::thread::Builder::new().spawn_scoped(scope, || self.check_rules());
+            // Whatever ends the lowering of a module that breaks rules, the rules are what is reported.
+            let fit = catch_unwind(AssertUnwindSafe(|| self.fitted()));
+            let tolerated = match checking {
+                Ok(checking) => checking.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(_) => self.check_rules(),
+            }?;
+            Ok((tolerated, fit.unwrap_or_else(|panic| resume_unwind(panic))))
+        })
+    }
+
+    #[cfg(not(feature = "rules"))]
+    fn checked_and_fitted(&self) -> Result<(Vec<String>, Result<Fit, coop_passes::Error>), Refused> {
+        Ok((Vec::new(), self.fitted()))
+    }
+
+    /// Lowers the module, and the component types that the device lacks.
+    fn fitted(&self) -> Result<Fit, coop_passes::Error> {
+        self.lower().and_then(|fit| self.with_components(fit))
     }
 
     /// Lowers the component types that the device lacks as well. What refuses that is noted: the device does not run the output

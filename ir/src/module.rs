@@ -108,7 +108,7 @@ pub type OperandList = SmallVec<[Operand; 4]>;
 pub type InstList = SmallVec<[InstRef; 4]>;
 
 /// One instruction.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub struct Inst {
     /// The opcode.
     pub op: Op,
@@ -124,6 +124,13 @@ pub struct Inst {
     /// True if part of it is beyond the grammar: an unknown opcode, an unknown enumerant, or surplus words. The words
     /// in question are kept as [`Operand::Word`], and any of them may be an id.
     pub opaque: bool,
+}
+
+impl Clone for Inst {
+    /// Copies the operands all at once: what is derived copies them one by one, and lowerings copy whole modules.
+    fn clone(&self) -> Inst {
+        Inst { operands: SmallVec::from_slice(&self.operands), ..*self }
+    }
 }
 
 impl Inst {

@@ -102,12 +102,13 @@ impl Verifier<'_> {
     /// Returns the number of components of a number or truth value, or of a vector of such; one that no vector has for a
     /// cooperative matrix, and 0 for other types.
     fn components(&self, ty: Id) -> Option<u32> {
-        Some(match Type::of_inst(self.def(ty)?)? {
-            Type::Vector { len, .. } => len,
-            Type::Scalar(_) | Type::Bool => 1,
-            Type::CoopMat(_) | Type::Other(Op::TypeCooperativeMatrixNV) => u32::MAX,
-            _ => 0,
-        })
+        let ty = self.def(ty)?;
+        match ty.op {
+            Op::TypeVector => ty.word(1),
+            Op::TypeBool | Op::TypeInt | Op::TypeFloat => Some(1),
+            Op::TypeCooperativeMatrixKHR | Op::TypeCooperativeMatrixNV => Some(u32::MAX),
+            op => op.is_type().then_some(0),
+        }
     }
 
     /// Returns the type of the part of a composite to which indices lead: `None` if a type on the way is not known, `Some(None)`

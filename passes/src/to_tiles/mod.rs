@@ -167,7 +167,7 @@ fn accesses(m: &mut Module, g: &mut Globals, tensors: &mut Tensors) -> Result<Fx
     for r in m.all().filter(|r| m.inst(*r).op.is_tensor_access()).collect::<Vec<_>>() {
         let mut access = tensors.access(m, g, r)?;
         // Intel's compiler loads matrices of such components by rows only.
-        access.runs_down &= !(kernel::is_kernel(m) && access.elem.scalar.width() == 32);
+        access.runs_down &= !(access.elem.scalar.width() == 32 && kernel::is_kernel(m));
         accesses.insert(r, access);
     }
     Ok(accesses)
