@@ -17,7 +17,7 @@ use coop_ir::builder::require_extension;
 use coop_ir::decode::decode;
 use coop_ir::extensions::extension_since;
 use coop_ir::hash::FxHashSet;
-use coop_ir::rewrite::{remove_globals, remove_unused_globals, sort_globals};
+use coop_ir::rewrite::{remove_from_functions, remove_globals, remove_unused_globals, sort_globals};
 use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::storage_of;
 use coop_ir::{Id, Inst, InstRef, Kind, Module, Op};
@@ -117,16 +117,7 @@ fn remove_notes(m: &mut Module) {
         let i = m.inst(r);
         gone.contains(&r) || i.note_target().or(i.result).is_some_and(|id| ids.contains(&id))
     });
-    for function in &mut m.functions {
-        function.lead.retain(|r| !gone.contains(r));
-        function.tail.retain(|r| !gone.contains(r));
-        for block in &mut function.blocks {
-            block.lead.retain(|r| !gone.contains(r));
-            block.insts.retain(|r| !gone.contains(r));
-        }
-    }
-    m.trailing.retain(|r| !gone.contains(r));
-    notes.into_iter().for_each(|r| m.forget(r));
+    remove_from_functions(m, &gone);
 }
 
 /// Removes the decorations that say no more than a promise, and those of what could not be decorated before.
