@@ -10,8 +10,8 @@ use coop_device::{Feature, Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
 use coop_ir::rewrite::{
-    remove_capability, remove_dangling_notes, remove_extension, remove_unused_globals, sort_globals,
-    spell_out_decoration_groups,
+    remove_capability, remove_dangling_notes, remove_extension, remove_opaque_notes, remove_unused_globals,
+    sort_globals, spell_out_decoration_groups,
 };
 use coop_ir::spv::Capability;
 use coop_ir::types::{Scalar, Type, scalar};
@@ -233,6 +233,7 @@ fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
 }
 
 fn groups(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+    remove_opaque_notes(m);
     if let Some(r) = m.all().find(|r| m.inst(*r).opaque) {
         let why = format!("{} has operands beyond the grammar, which may be of any type", m.inst(r).op);
         return Err(Refusal::new(r, why, "leave the extension out that it is of"));

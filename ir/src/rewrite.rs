@@ -4,7 +4,7 @@
 //! has the other changes. [`crate::builder`] makes new instructions.
 
 use crate::builder::add_global;
-use crate::effects::ExtSets;
+use crate::effects::{ExtSet, ExtSets};
 use crate::grammar::Op;
 use crate::hash::{FxHashMap, FxHashSet};
 use crate::module::{Id, IdMap, IdSet, Inst, InstRef, Module, Operand};
@@ -71,6 +71,29 @@ pub fn remove_dangling_notes(m: &mut Module) {
     let about = |m: &Module, r: InstRef| m.inst(r).note_target().is_some_and(|id| ids.contains(&id));
     remove_globals(m, |m, r| gone.contains(&r) || about(m, r));
     remove_from_functions(m, &gone);
+}
+
+/// Removes the extended instructions of the sets whose names fit, these sets, and what is said of the results.
+pub fn remove_ext_insts(m: &mut Module, fits: impl Fn(&str) -> bool) {
+    let of_sets = |i: &Inst| i.string(0).is_some_and(|(name, _)| fits(&name));
+    let sets: FxHashSet<Id> =
+        m.globals_with(Op::ExtInstImport).filter(|r| of_sets(m.inst(*r))).filter_map(|r| m.inst(r).result).collect();
+    if sets.is_empty() {
+        return;
+    }
+    let fits = |i: &Inst| i.ext_set().is_some_and(|set| sets.contains(&set));
+    let gone: FxHashSet<InstRef> = m.all().filter(|r| fits(m.inst(*r))).collect();
+    let ids: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).chain(sets.iter().copied()).collect();
+    remove_globals(m, |m, r| {
+        let i = m.inst(r);
+        gone.contains(&r) || i.note_target().or(i.result).is_some_and(|id| ids.contains(&id))
+    });
+    remove_from_functions(m, &gone);
+}
+
+/// Removes the debug information for OpenCL: the grammar does not know which of its words are ids.
+pub fn remove_opaque_notes(m: &mut Module) {
+    remove_ext_insts(m, |set| ExtSet::named(set) == ExtSet::Note && !set.starts_with("NonSemantic."));
 }
 
 /// Removes instructions that functions list, and those behind the functions.
