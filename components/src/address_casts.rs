@@ -13,7 +13,14 @@ use coop_ir::types::storage_of;
 use coop_ir::{Inst, Module, Op};
 
 /// The extension with casts between addresses and pairs of words, part of SPIR-V 1.5.
-pub(crate) const EXTENSION: &str = "SPV_KHR_physical_storage_buffer";
+const EXTENSION: &str = "SPV_KHR_physical_storage_buffer";
+
+/// Declares what has casts between addresses and pairs of words.
+pub(crate) fn require(m: &mut Module) {
+    if m.header.version_pair() < (1, 5) {
+        require_extension(m, EXTENSION);
+    }
+}
 
 /// Returns true if a module has such casts.
 pub(crate) fn has_any(m: &Module) -> bool {
@@ -31,9 +38,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     if !cx.lacks.address_casts() || !has_any(m) {
         return Ok(());
     }
-    if m.header.version_pair() < (1, 5) {
-        require_extension(m, EXTENSION);
-    }
+    require(m);
     let mut g = Globals::new(m);
     let uint = g.uint(m, 32);
     let pair = g.vector(m, uint, 2);

@@ -10,7 +10,8 @@ use coop_device::{Feature, Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
 use coop_ir::grammar::implied_capabilities;
 use coop_ir::rewrite::{
-    remove_capability, remove_extension, remove_unused_globals, sort_globals, spell_out_decoration_groups,
+    remove_capability, remove_dangling_notes, remove_extension, remove_opaque_notes, remove_unused_globals,
+    sort_globals, spell_out_decoration_groups,
 };
 use coop_ir::spv::Capability;
 use coop_ir::types::{Scalar, Type, scalar};
@@ -121,6 +122,7 @@ pub fn run<'p>(
     for pass in passes {
         let done = (pass.run)(&mut lowered, &mut cx).and_then(|()| within_limits(&lowered, options));
         done.map_err(|refusal| placed(refusal, module, &lowered))?;
+        remove_dangling_notes(&mut lowered);
         coop_ir::verify::verify(&lowered).map_err(|problems| {
             let first = problems.first().map_or_else(String::new, |p| p.to_string());
             Error::Bug { pass: pass.name, message: format!("{} problems, the first: {first}", problems.len()) }
@@ -232,6 +234,7 @@ fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
 }
 
 fn groups(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+    remove_opaque_notes(m);
     if let Some(r) = m.all().find(|r| m.inst(*r).opaque) {
         let why = format!("{} has operands beyond the grammar, which may be of any type", m.inst(r).op);
         return Err(Refusal::new(r, why, "leave the extension out that it is of"));

@@ -494,3 +494,42 @@ fn other_uses_are_refused() {
         }
     }
 }
+
+/// Casts between addresses and pairs of words are no part of the older extension with addresses.
+#[test]
+fn addresses_of_the_older_extension() {
+    let module = common::parse(
+        "; Version: 1.3
+        OpCapability Shader
+        OpCapability Int64
+        OpCapability PhysicalStorageBufferAddresses
+        OpExtension \"SPV_EXT_physical_storage_buffer\"
+        OpExtension \"SPV_KHR_storage_buffer_storage_class\"
+        OpMemoryModel PhysicalStorageBuffer64 GLSL450
+        OpEntryPoint GLCompute %main \"main\"
+        OpExecutionMode %main LocalSize 1 1 1
+        OpMemberDecorate %block 0 Offset 0
+        OpDecorate %block Block
+        %void = OpTypeVoid
+        %fn = OpTypeFunction %void
+        %uint = OpTypeInt 32 0
+        %ulong = OpTypeInt 64 0
+        %0 = OpConstant %uint 0
+        %far = OpTypePointer PhysicalStorageBuffer %uint
+        %block = OpTypeStruct %ulong
+        %to_block = OpTypePointer PushConstant %block
+        %to_ulong = OpTypePointer PushConstant %ulong
+        %push = OpVariable %to_block PushConstant
+        %main = OpFunction %void None %fn
+        %label = OpLabel
+        %at = OpAccessChain %to_ulong %push %0
+        %address = OpLoad %ulong %at
+        %p = OpConvertUToPtr %far %address
+        OpStore %p %0 Aligned 4
+        OpReturn
+        OpFunctionEnd",
+    );
+    let lacks = common::lacks(&[Feature::ShaderInt64]);
+    let lowered = coop_components::lower(&module, &Options::new(lacks)).unwrap_or_else(|e| panic!("{e}"));
+    common::valid_for("vulkan1.1", "addresses", &lowered.module);
+}

@@ -474,3 +474,29 @@ fn what_a_removed_capability_implied_is_declared() {
     let lowered = lowered("shared memory without Shader", &module, everything()).module;
     assert!(lowered.capabilities().any(|c| c == coop_ir::spv::Capability::Shader));
 }
+
+/// Debug information of a block of shared memory goes with it where another one stands for it, and that for OpenCL in any case.
+#[test]
+fn debug_information_of_blocks_that_are_gone() {
+    let path = repository().join("testdata/components/shared.spvasm");
+    let source = std::fs::read_to_string(path).expect("readable");
+    let described = |set: &str| {
+        // DebugSource is 35, DebugGlobalVariable 18.
+        let about = "%note = OpExtInst %void %notes 35 %name\n\
+             %variable = OpExtInst %void %notes 18 %name %note %note %c1 %c1 %note %name %second %c8\n\
+             %main = OpFunction ";
+        let source = source
+            .replacen("OpMemoryModel", &format!("%notes = OpExtInstImport \"{set}\"\nOpMemoryModel"), 1)
+            .replacen("OpName %second", "%name = OpString \"name\"\nOpName %second", 1)
+            .replacen("%main = OpFunction ", about, 1)
+            .replacen("OpExtension ", "OpExtension \"SPV_KHR_non_semantic_info\"\nOpExtension ", 1);
+        parse(&source)
+    };
+    for (set, kept) in [("NonSemantic.Shader.DebugInfo.100", 1), ("OpenCL.DebugInfo.100", 0)] {
+        let module = described(set);
+        let lacking = lacks(&[Feature::WorkgroupMemoryExplicitLayout]);
+        let lowered = lowered("notes", &module, lacking);
+        assert_eq!(lowered.module.globals_with(Op::ExtInst).count(), kept, "{set}");
+        valid_for(environment(&lowered.module), "notes", &lowered.module);
+    }
+}

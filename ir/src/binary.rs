@@ -495,8 +495,8 @@ fn is_decoration(words: &[u32]) -> bool {
 fn zero(op: Op) -> &'static str {
     match op {
         Op::ExtInst => {
-            "an operand is id 0; glslang (seen with 16) writes that with -gVS for variables of tensor layouts and views: \
-             compile with -g, or without"
+            "an operand is id 0; glslang (seen with 16) writes that with -gVS for variables of types that it does not \
+             describe, like tensor layouts and matrices of SPV_NV_cooperative_matrix: compile with -g, or without"
         }
         _ => "an operand is id 0",
     }

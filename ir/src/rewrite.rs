@@ -4,6 +4,7 @@
 //! has the other changes. [`crate::builder`] makes new instructions.
 
 use crate::builder::add_global;
+use crate::effects::{ExtSet, ExtSets};
 use crate::grammar::Op;
 use crate::hash::{FxHashMap, FxHashSet};
 use crate::module::{Id, IdMap, IdSet, Inst, InstRef, Module, Operand};
@@ -42,6 +43,71 @@ pub fn remove_globals(m: &mut Module, mut dead: impl FnMut(&Module, InstRef) -> 
         m.globals.retain(|r| !gone.contains(r));
     }
     gone.len()
+}
+
+/// Removes debug information and other notes about ids that are not defined any more, and what is said about these notes.
+pub fn remove_dangling_notes(m: &mut Module) {
+    let sets = ExtSets::new(m);
+    if !sets.has_notes() {
+        return;
+    }
+    let mut gone: FxHashSet<InstRef> = FxHashSet::default();
+    let mut ids: FxHashSet<Id> = FxHashSet::default();
+    loop {
+        let dangles = |r: &InstRef| {
+            let i = m.inst(*r);
+            !gone.contains(r) && sets.is_note(i) && i.ids().any(|id| m.def(id).is_none() || ids.contains(&id))
+        };
+        let more: Vec<InstRef> = m.all().filter(dangles).collect();
+        if more.is_empty() {
+            break;
+        }
+        ids.extend(more.iter().filter_map(|r| m.inst(*r).result));
+        gone.extend(more);
+    }
+    if gone.is_empty() {
+        return;
+    }
+    let about = |m: &Module, r: InstRef| m.inst(r).note_target().is_some_and(|id| ids.contains(&id));
+    remove_globals(m, |m, r| gone.contains(&r) || about(m, r));
+    remove_from_functions(m, &gone);
+}
+
+/// Removes the extended instructions of the sets whose names fit, these sets, and what is said of the results.
+pub fn remove_ext_insts(m: &mut Module, fits: impl Fn(&str) -> bool) {
+    let of_sets = |i: &Inst| i.string(0).is_some_and(|(name, _)| fits(&name));
+    let sets: FxHashSet<Id> =
+        m.globals_with(Op::ExtInstImport).filter(|r| of_sets(m.inst(*r))).filter_map(|r| m.inst(r).result).collect();
+    if sets.is_empty() {
+        return;
+    }
+    let fits = |i: &Inst| i.ext_set().is_some_and(|set| sets.contains(&set));
+    let gone: FxHashSet<InstRef> = m.all().filter(|r| fits(m.inst(*r))).collect();
+    let ids: FxHashSet<Id> = gone.iter().filter_map(|r| m.inst(*r).result).chain(sets.iter().copied()).collect();
+    remove_globals(m, |m, r| {
+        let i = m.inst(r);
+        gone.contains(&r) || i.note_target().or(i.result).is_some_and(|id| ids.contains(&id))
+    });
+    remove_from_functions(m, &gone);
+}
+
+/// Removes the debug information for OpenCL: the grammar does not know which of its words are ids.
+pub fn remove_opaque_notes(m: &mut Module) {
+    remove_ext_insts(m, |set| ExtSet::named(set) == ExtSet::Note && !set.starts_with("NonSemantic."));
+}
+
+/// Removes instructions that functions list, and those behind the functions.
+pub fn remove_from_functions(m: &mut Module, gone: &FxHashSet<InstRef>) {
+    for function in &mut m.functions {
+        function.lead.retain(|r| !gone.contains(r));
+        function.tail.retain(|r| !gone.contains(r));
+        for block in &mut function.blocks {
+            block.lead.retain(|r| !gone.contains(r));
+            block.insts.retain(|r| !gone.contains(r));
+        }
+    }
+    m.trailing.retain(|r| !gone.contains(r));
+    gone.iter().for_each(|r| m.forget(*r));
 }
 
 /// Removes a capability. Returns true if it was there.
@@ -217,17 +283,30 @@ pub fn sort_globals(m: &mut Module) {
     let declares = |r: &InstRef| Section::of(m.inst(*r).op) == Some(Section::Declaration);
     let first = m.globals.iter().position(declares).unwrap_or(m.globals.len());
     let list = m.globals.split_off(first);
+    let (mut out, around) = sorted(m, &list, true);
+    if around {
+        // Debug information that refers to one another in circles.
+        out = sorted(m, &list, false).0;
+    }
+    m.globals.extend(out);
+    settle_forward_references(m);
+}
+
+/// Returns global declarations in an order in which each stands behind what it uses, and whether there are circles, in which that
+/// can't be. `follow`: what an `OpExtInstWithForwardRefsKHR` uses comes before it too; it may come later.
+fn sorted(m: &Module, list: &[InstRef], follow: bool) -> (Vec<InstRef>, bool) {
+    let mut around = false;
     let forward: FxHashSet<Id> =
         list.iter().filter(|r| m.inst(**r).op == Op::TypeForwardPointer).filter_map(|r| m.inst(*r).id(0)).collect();
     let mut listed: IdMap<InstRef> = m.id_map();
-    for r in &list {
+    for r in list {
         m.inst(*r).result.into_iter().for_each(|id| _ = listed.insert(id, *r));
     }
     let mut states = vec![Sorting::Waiting; m.arena_len()];
     let mut out = Vec::with_capacity(list.len());
     let mut stack = Vec::new();
     for r in list {
-        stack.push((r, false));
+        stack.push((*r, false));
         while let Some((r, ready)) = stack.pop() {
             match states[r.index()] {
                 Sorting::Done => continue,
@@ -236,8 +315,11 @@ pub fn sort_globals(m: &mut Module) {
                     out.push(r);
                     continue;
                 }
-                // A cycle: not valid SPIR-V, and `verify` reports it.
-                Sorting::Entered => continue,
+                // A circle: not valid SPIR-V but by way of forward references, and `verify` reports it.
+                Sorting::Entered => {
+                    around = true;
+                    continue;
+                }
                 Sorting::Waiting => states[r.index()] = Sorting::Entered,
             }
             stack.push((r, true));
@@ -247,13 +329,16 @@ pub fn sort_globals(m: &mut Module) {
             }
             let early = inst.op == Op::TypeStruct;
             let uses = inst.ty.into_iter().chain(inst.ids()).filter(|id| !(early && forward.contains(id)));
-            let needs: SmallVec<[InstRef; 8]> = uses.filter_map(|id| listed.get(id).copied()).collect();
+            let late = |n: &InstRef| {
+                inst.op == Op::ExtInstWithForwardRefsKHR && m.inst(*n).op.is_ext_inst() && (!follow || *n == r)
+            };
+            let needs: SmallVec<[InstRef; 8]> =
+                uses.filter_map(|id| listed.get(id).copied()).filter(|n| !late(n)).collect();
             let open = needs.into_iter().rev().filter(|n| states[n.index()] != Sorting::Done);
             stack.extend(open.map(|n| (n, false)));
         }
     }
-    m.globals.extend(out);
-    settle_forward_references(m);
+    (out, around)
 }
 
 /// An `OpExtInstWithForwardRefsKHR` must have a forward reference: if sorting has removed it, the instruction becomes
@@ -294,6 +379,26 @@ mod tests {
         let all = m.globals.iter().map(|r| m.inst(*r)).filter(|i| i.ty.is_some());
         let ops: Vec<Op> = all.map(|i| i.op).collect();
         assert_eq!(ops, [Op::ExtInst, Op::ExtInst, Op::ExtInstWithForwardRefsKHR]);
+    }
+
+    /// A pointer's debug information may name what it points to before that is described, which names the pointer.
+    #[test]
+    fn forward_references_in_a_circle() {
+        let text = r#"
+            OpCapability Shader
+            OpExtension "SPV_KHR_relaxed_extended_instruction"
+            %set = OpExtInstImport "NonSemantic.Test"
+            OpMemoryModel Logical GLSL450
+            %void = OpTypeVoid
+            %pointer = OpExtInstWithForwardRefsKHR %void %set 1 %struct %uint
+            %member = OpExtInst %void %set 2 %pointer
+            %struct = OpExtInst %void %set 3 %member
+            %uint = OpTypeInt 32 0
+            %other = OpExtInst %void %set 2 %pointer
+        "#;
+        let mut m = crate::text::parse(text).unwrap_or_else(|e| panic!("{e}"));
+        sort_globals(&mut m);
+        assert_eq!(crate::verify::verify(&m), Ok(()));
     }
 
     #[test]

@@ -18,6 +18,12 @@ pub(crate) enum Section {
     Declaration,
 }
 
+/// Returns true if an opcode is one of SPV_INTEL_memory_access_aliasing. Its text names no section for them: spirv-val wants them among
+/// the decorations, and LLVM's translator writes them between the names of ids and those of members.
+pub(crate) fn is_alias_scope(op: Op) -> bool {
+    matches!(op, Op::AliasDomainDeclINTEL | Op::AliasScopeDeclINTEL | Op::AliasScopeListDeclINTEL)
+}
+
 impl Section {
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -54,7 +60,7 @@ impl Section {
                 Section::Declaration
             }
             Op::TypeForwardPointer | Op::AsmTargetINTEL | Op::AsmINTEL => Section::Declaration,
-            Op::AliasDomainDeclINTEL | Op::AliasScopeDeclINTEL | Op::AliasScopeListDeclINTEL => Section::Declaration,
+            op if is_alias_scope(op) => Section::Annotation,
             // SPV_ARM_graph has graphs beside functions; they are kept as globals.
             op if op.name().is_some_and(|n| n.starts_with("Graph")) => Section::Declaration,
             _ => return None,

@@ -722,3 +722,79 @@ fn damaged_modules_are_survived() {
     }
     assert!(read > 200, "too few of the damaged modules can be read: {read}");
 }
+
+/// dxc writes debug information for OpenCL between blocks and before variables, as spirv-val allows.
+#[test]
+fn debug_information_stands_where_it_likes() {
+    let module = |set: &str| {
+        // 24 is DebugNoScope.
+        let source = format!(
+            "OpCapability Shader
+            %set = OpExtInstImport \"{set}\"
+            OpMemoryModel Logical GLSL450
+            %void = OpTypeVoid
+            %fn = OpTypeFunction %void
+            %uint = OpTypeInt 32 0
+            %pointer = OpTypePointer Function %uint
+            %f = OpFunction %void None %fn
+            %first = OpLabel
+            %scope = OpExtInst %void %set 24
+            %x = OpVariable %pointer Function
+            OpBranch %second
+            %none = OpExtInst %void %set 24
+            %second = OpLabel
+            OpReturn
+            %last = OpExtInst %void %set 24
+            OpFunctionEnd"
+        );
+        coop_ir::text::parse(&source).unwrap_or_else(|e| panic!("{e}"))
+    };
+    for set in ["OpenCL.DebugInfo.100", "DebugInfo", "NonSemantic.Shader.DebugInfo.100"] {
+        assert_eq!(verify(&module(set)), Ok(()), "{set}");
+    }
+    let says = verify(&module("Another.1")).expect_err("no notes");
+    let says: Vec<String> = says.iter().map(ToString::to_string).collect();
+    for part in ["between two blocks", "at the start of the entry block", "between the last block and OpFunctionEnd"] {
+        assert!(says.iter().any(|s| s.contains(part)), "{part}: {says:?}");
+    }
+}
+
+/// spirv-val wants the scopes of aliases among the decorations; LLVM's translator writes them behind the names of ids, before those
+/// of members.
+#[test]
+fn scopes_of_aliases_come_before_decorations() {
+    let scopes = "%domain = OpAliasDomainDeclINTEL
+        %scope = OpAliasScopeDeclINTEL %domain
+        %scopes = OpAliasScopeListDeclINTEL %scope";
+    let module = |before: &str, between: &str, after: &str| {
+        let source = format!(
+            "OpCapability Kernel
+            OpCapability Addresses
+            OpCapability MemoryAccessAliasingINTEL
+            OpExtension \"SPV_INTEL_memory_access_aliasing\"
+            OpMemoryModel Physical64 OpenCL
+            OpName %s \"s\"
+            {before}
+            OpMemberName %s 0 \"x\"
+            {between}
+            OpDecorate %s CPacked
+            OpDecorateId %f NoAliasINTEL %scopes
+            %void = OpTypeVoid
+            {after}
+            %uint = OpTypeInt 32 0
+            %s = OpTypeStruct %uint
+            %fn = OpTypeFunction %void
+            %f = OpFunction %void None %fn
+            %label = OpLabel
+            OpReturn
+            OpFunctionEnd"
+        );
+        coop_ir::text::parse(&source).unwrap_or_else(|e| panic!("{e}"))
+    };
+    for (before, between, after) in [(scopes, "", ""), ("", scopes, ""), ("", "", scopes)] {
+        let mut m = module(before, between, after);
+        assert_eq!(verify(&m), Ok(()));
+        coop_ir::rewrite::sort_globals(&mut m);
+        assert_eq!(verify(&m), Ok(()), "sorted");
+    }
+}

@@ -3,6 +3,8 @@
 //! The others are removed, with the functions and variables that only they use: a pipeline has one entry point, and
 //! decisions made once per module (how many invocations share a matrix, the sizes of shared memory) are made for that
 //! one. Matrices in a stage that has no workgroups are refused.
+//!
+//! Debug information for OpenCL goes, with all entry points too: the grammar does not know which of its words are ids.
 
 use crate::pipeline::PassCx;
 use crate::{Refusal, cleanup};
@@ -10,12 +12,13 @@ use coop_ir::decorate::Decorations;
 use coop_ir::entry::{CallGraph, EntryPoint, entry_points};
 use coop_ir::grammar::Class;
 use coop_ir::hash::FxHashSet;
-use coop_ir::rewrite::remove_globals;
+use coop_ir::rewrite::{remove_globals, remove_opaque_notes};
 use coop_ir::spv::StorageClass;
 use coop_ir::uses::Users;
 use coop_ir::{Id, InstRef, Module, Op};
 
 pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
+    remove_opaque_notes(m);
     cx.options.entry.as_ref().map_or(Ok(()), |name| keep_only(m, name))?;
     stages(m)
 }

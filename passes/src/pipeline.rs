@@ -86,7 +86,7 @@ pub struct Pass {
 pub static PASSES: &[Pass] = &[
     Pass {
         name: "entry",
-        summary: "keep the entry point that is lowered for, where the options name one",
+        summary: "keep the entry point that is lowered for, where the options name one; drop debug information for OpenCL",
         targets: Target::ALL,
         removes: None,
         run: entry::run,

@@ -16,6 +16,7 @@ pub(crate) mod pair;
 pub(crate) mod vectors;
 
 use crate::Refusal;
+use crate::address_casts;
 use crate::emit;
 use crate::narrow::{Notes, OF_PIPELINE};
 use crate::pipeline::Cx;
@@ -315,6 +316,9 @@ impl Long {
             return Err(refusal(r, &format!("{} of another type", i.op)));
         }
         b.module.inst_mut(r).op = Op::Bitcast;
+        if i.result.into_iter().chain([value]).any(|id| types::storage_of(b.module, id).is_some()) {
+            address_casts::require(b.module);
+        }
         b.keep(r);
         Ok(())
     }

@@ -12,10 +12,10 @@ use super::number::as_u32;
 use super::place::Place;
 use super::{Buffer, LONG, Storage};
 use crate::Lacks;
-use crate::address_casts::EXTENSION;
+use crate::address_casts;
 use crate::long::pair::{Code, Pair};
 use crate::long::vectors::has_vector;
-use coop_ir::builder::{FunctionBuilder, Globals, add_global, require_extension};
+use coop_ir::builder::{FunctionBuilder, Globals, add_global};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::remove_globals;
 use coop_ir::spv::{Decoration, StorageClass};
@@ -110,9 +110,7 @@ impl Addresses {
         if self.is_empty() {
             return;
         }
-        if m.header.version_pair() < (1, 5) {
-            require_extension(m, EXTENSION);
-        }
+        address_casts::require(m);
         let reached: Vec<Id> = self.pointees.values().flat_map(|ty| structs(m, *ty)).collect();
         for d in [Decoration::Coherent, Decoration::Volatile] {
             if reached.iter().any(|ty| layout.decorations.members(*ty).any(|(_, of)| of.decoration == d)) {

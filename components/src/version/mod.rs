@@ -17,7 +17,7 @@ use coop_ir::builder::require_extension;
 use coop_ir::decode::decode;
 use coop_ir::extensions::extension_since;
 use coop_ir::hash::FxHashSet;
-use coop_ir::rewrite::{remove_globals, remove_unused_globals, sort_globals};
+use coop_ir::rewrite::{remove_ext_insts, remove_globals, remove_unused_globals, sort_globals};
 use coop_ir::spv::{Capability, Decoration, StorageClass};
 use coop_ir::types::storage_of;
 use coop_ir::{Id, Inst, InstRef, Kind, Module, Op};
@@ -56,7 +56,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     }
     let target = Target { version, declared: extensions(m, version) };
     if version < (1, 6) && !target.declared.contains(NON_SEMANTIC) {
-        remove_notes(m);
+        // Before 1.6 they need an extension, which the device may lack.
+        remove_ext_insts(m, |set| set.starts_with("NonSemantic."));
     }
     decorations(m, &target);
     entry::run(m, version)?;
@@ -99,34 +100,6 @@ fn extensions(m: &mut Module, version: (u8, u8)) -> FxHashSet<String> {
         }
     }
     declared
-}
-
-/// Removes non-semantic instructions: before 1.6 they need an extension, which the device may lack.
-fn remove_notes(m: &mut Module) {
-    let of_sets = |i: &Inst| i.string(0).is_some_and(|(name, _)| name.starts_with("NonSemantic."));
-    let sets: FxHashSet<Id> =
-        m.globals_with(Op::ExtInstImport).filter(|r| of_sets(m.inst(*r))).filter_map(|r| m.inst(r).result).collect();
-    if sets.is_empty() {
-        return;
-    }
-    let is_note = |i: &Inst| i.ext_set().is_some_and(|set| sets.contains(&set));
-    let notes: Vec<InstRef> = m.all().filter(|r| is_note(m.inst(*r))).collect();
-    let gone: FxHashSet<InstRef> = notes.iter().copied().collect();
-    let ids: FxHashSet<Id> = notes.iter().filter_map(|r| m.inst(*r).result).chain(sets).collect();
-    remove_globals(m, |m, r| {
-        let i = m.inst(r);
-        gone.contains(&r) || i.note_target().or(i.result).is_some_and(|id| ids.contains(&id))
-    });
-    for function in &mut m.functions {
-        function.lead.retain(|r| !gone.contains(r));
-        function.tail.retain(|r| !gone.contains(r));
-        for block in &mut function.blocks {
-            block.lead.retain(|r| !gone.contains(r));
-            block.insts.retain(|r| !gone.contains(r));
-        }
-    }
-    m.trailing.retain(|r| !gone.contains(r));
-    notes.into_iter().for_each(|r| m.forget(r));
 }
 
 /// Removes the decorations that say no more than a promise, and those of what could not be decorated before.

@@ -4,7 +4,7 @@ use super::{NOWHERE, Problem, Verifier};
 use crate::grammar::Op;
 use crate::hash::FxHashSet;
 use crate::module::{Id, Inst, InstRef};
-use crate::section::Section;
+use crate::section::{Section, is_alias_scope};
 use crate::spv::StorageClass;
 
 /// Returns true if an opcode may only stand outside functions.
@@ -36,7 +36,7 @@ impl Verifier<'_> {
         self.entries = self.module.globals.iter().filter_map(|r| function(self.module.inst(*r))).collect();
         for &r in &self.module.globals {
             let inst = self.module.inst(r);
-            if !inst.op.is_line() && inst.op.info().is_some() {
+            if !inst.op.is_line() && !is_alias_scope(inst.op) && inst.op.info().is_some() {
                 match Section::of(inst.op) {
                     Some(section) if section < last => {
                         self.problem(11, r, format_args!("it must come before {}", last.name()));

@@ -49,7 +49,7 @@ mod values;
 
 use crate::binary;
 use crate::cfg::{Cfg, Cfgs};
-use crate::decode::{Context, ExtSet};
+use crate::effects::ExtSet;
 use crate::grammar::Op;
 use crate::hash::FxHashMap;
 use crate::module::{Id, IdMap, Inst, InstRef, Module};
@@ -240,9 +240,7 @@ impl<'a> Verifier<'a> {
     fn is_aside(&self, inst: &Inst) -> bool {
         match inst.op {
             op if op.is_line() => true,
-            Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
-                inst.opaque || inst.id(0).is_some_and(|set| matches!(self.module.ext_inst_set(set), ExtSet::AllIds))
-            }
+            Op::ExtInst | Op::ExtInstWithForwardRefsKHR => inst.opaque || ExtSet::of(self.module, inst) == ExtSet::Note,
             op => op.info().is_none(),
         }
     }

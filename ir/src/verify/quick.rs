@@ -9,7 +9,7 @@
 use super::globals::is_global_only;
 use super::ids::refers_forward;
 use crate::cfg::Cfg;
-use crate::decode::{Context, ExtSet};
+use crate::effects::ExtSet;
 use crate::grammar::Op;
 use crate::module::{Function, Id, IdSet, Inst, InstRef, Module};
 use crate::section::Section;
@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
         match inst.op {
             Op::ExtInstImport => {
                 let id = inst.result?;
-                if matches!(self.module.ext_inst_set(id), ExtSet::AllIds) {
+                if ExtSet::named(&inst.string(0)?.0) == ExtSet::Note {
                     self.asides.push(id);
                 }
                 Some(())
