@@ -51,19 +51,25 @@ pub fn remove_dangling_notes(m: &mut Module) {
     if !sets.has_notes() {
         return;
     }
+    let mut users: FxHashMap<Id, Vec<InstRef>> = FxHashMap::default();
+    let mut work: Vec<InstRef> = Vec::new();
+    for r in m.all().filter(|r| sets.is_note(m.inst(*r))) {
+        for id in m.inst(r).ids() {
+            users.entry(id).or_default().push(r);
+            if m.def(id).is_none() {
+                work.push(r);
+            }
+        }
+    }
     let mut gone: FxHashSet<InstRef> = FxHashSet::default();
     let mut ids: FxHashSet<Id> = FxHashSet::default();
-    loop {
-        let dangles = |r: &InstRef| {
-            let i = m.inst(*r);
-            !gone.contains(r) && sets.is_note(i) && i.ids().any(|id| m.def(id).is_none() || ids.contains(&id))
-        };
-        let more: Vec<InstRef> = m.all().filter(dangles).collect();
-        if more.is_empty() {
-            break;
+    while let Some(r) = work.pop() {
+        if gone.insert(r)
+            && let Some(id) = m.inst(r).result
+        {
+            ids.insert(id);
+            work.extend(users.get(&id).into_iter().flatten());
         }
-        ids.extend(more.iter().filter_map(|r| m.inst(*r).result));
-        gone.extend(more);
     }
     if gone.is_empty() {
         return;
