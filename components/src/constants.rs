@@ -4,8 +4,8 @@
 //! need stay, and later passes refuse them.
 
 use crate::Refusal;
+use crate::parts::MadeOf;
 use crate::pipeline::Cx;
-use crate::storage::numbers;
 use coop_ir::decode::decode;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::remove_globals;
@@ -29,8 +29,9 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
 
 /// Returns the constants that are computed with such types and that only code uses, or others of them, in their order.
 fn in_code(m: &Module, cx: &Cx<'_>) -> Vec<(Id, Inst)> {
-    let soft = |ty: Id| numbers(m, ty).into_iter().any(|s| cx.lacks.in_software(m, s));
-    let touches = |i: &Inst| i.ty.into_iter().chain(i.ids().filter_map(|id| m.type_of(id))).any(soft);
+    let mut soft = MadeOf::numbers(|m, s| cx.lacks.in_software(m, s));
+    let mut touches =
+        |i: &Inst| i.ty.into_iter().chain(i.ids().filter_map(|id| m.type_of(id))).any(|ty| soft.any(m, ty));
     let all = m.globals_with(Op::SpecConstantOp).map(|r| m.inst(r)).filter(|i| touches(i));
     let mut computed: Vec<(Id, Inst)> = all.filter_map(|i| Some((i.result?, i.clone()))).collect();
     loop {

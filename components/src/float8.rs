@@ -8,9 +8,9 @@
 use crate::emit::{self, function};
 use crate::float::Format;
 use crate::narrow::Notes;
+use crate::parts::MadeOf;
 use crate::pipeline::Cx;
 use crate::report::Software;
-use crate::storage::numbers;
 use crate::{Refusal, cast};
 use coop_ir::builder::{FunctionBuilder, Globals, require_capability};
 use coop_ir::decorate::Decorations;
@@ -81,16 +81,21 @@ fn float8(s: Scalar) -> Option<Scalar> {
     Some(s).filter(|s| matches!(*s, Scalar::E4M3 | Scalar::E5M2))
 }
 
+/// The types that are made of 8-bit floats.
+fn made_of() -> MadeOf<'static> {
+    MadeOf::numbers(|_, s| float8(s).is_some())
+}
+
 fn is_type(m: &Module, r: InstRef) -> bool {
     m.inst(r).result.and_then(|id| types::scalar(m, id)).and_then(float8).is_some()
 }
 
 /// Refuses constants whose values are computed.
 fn check(m: &Module) -> Result<(), Refusal> {
-    for r in m.globals.iter().copied() {
+    let mut ours = made_of();
+    for r in m.globals_with(Op::SpecConstantOp) {
         let i = m.inst(r);
-        let ours = |ty: Id| numbers(m, ty).into_iter().any(|s| float8(s).is_some());
-        if i.op == Op::SpecConstantOp && i.ty.into_iter().chain(i.ids().filter_map(|id| m.type_of(id))).any(ours) {
+        if i.ty.into_iter().chain(i.ids().filter_map(|id| m.type_of(id))).any(|ty| ours.any(m, ty)) {
             return Err(Refusal::new(r, "a constant that is computed from 8-bit floats has no lowering", REMEDY));
         }
     }
@@ -100,12 +105,13 @@ fn check(m: &Module) -> Result<(), Refusal> {
 /// Returns the capabilities for memory that holds 8-bit floats, which become integers.
 fn storage_capabilities(m: &Module) -> Vec<Capability> {
     let types: Vec<Type> = m.globals.iter().filter_map(|r| Type::of_inst(m.inst(*r))).collect();
-    let holds = |class: StorageClass| {
+    let mut ours = made_of();
+    let mut holds = |class: StorageClass| {
         types.iter().any(|ty| match ty {
             Type::Pointer { storage, pointee } => {
                 let laid_out =
                     class != StorageClass::Workgroup || m.enables(Capability::WorkgroupMemoryExplicitLayoutKHR);
-                *storage == class && laid_out && numbers(m, *pointee).into_iter().any(|s| float8(s).is_some())
+                *storage == class && laid_out && ours.any(m, *pointee)
             }
             _ => false,
         })

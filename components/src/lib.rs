@@ -28,6 +28,7 @@ mod long;
 mod memory_model;
 mod narrow;
 mod nulls;
+mod parts;
 mod pipeline;
 mod refusals;
 mod report;

@@ -20,6 +20,7 @@ use crate::Refusal;
 use crate::emit::{self, function, glsl, wide};
 use crate::float::Format;
 use crate::narrow::Notes;
+use crate::parts::MadeOf;
 use crate::pipeline::Cx;
 use crate::report::Software;
 use code::F16;
@@ -52,7 +53,7 @@ struct Half {
     sets: ExtSets,
     users: Users,
     /// True for the types that have f16 in them.
-    types: FxHashMap<Id, bool>,
+    types: MadeOf<'static>,
     notes: Notes,
     /// Conversions that don't round to nearest even.
     rounded: FxHashSet<Id>,
@@ -74,7 +75,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         functions: FxHashMap::default(),
         sets: ExtSets::new(m),
         users: Users::new(m),
-        types: FxHashMap::default(),
+        types: globals::HALF.made_of(),
         notes: Notes::default(),
         rounded: otherwise_rounded(m),
         parts: FxHashMap::default(),
@@ -111,7 +112,7 @@ fn otherwise_rounded(m: &Module) -> FxHashSet<Id> {
 impl Half {
     /// Returns true if a type is made of f16, or points to what is.
     fn has_half(&mut self, m: &Module, ty: Id) -> bool {
-        *self.types.entry(ty).or_insert_with(|| globals::HALF.within(m, ty))
+        self.types.any(m, ty)
     }
 
     fn touches(&mut self, m: &Module, i: &Inst) -> bool {

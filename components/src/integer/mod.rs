@@ -15,6 +15,7 @@ mod cast;
 use crate::Refusal;
 use crate::emit::{self, wide};
 use crate::narrow::{Narrow, Notes, Widths};
+use crate::parts::MadeOf;
 use crate::pipeline::Cx;
 use crate::report::Software;
 use coop_ir::builder::{FunctionBuilder, Globals};
@@ -32,7 +33,7 @@ const REMEDY: &str = "use 32-bit integers there, or a device with shaderInt16 an
 struct Integer {
     narrow: Narrow,
     sets: ExtSets,
-    types: FxHashMap<Id, bool>,
+    types: MadeOf<'static>,
     notes: Notes,
     replaced: FxHashMap<Id, Id>,
 }
@@ -55,13 +56,14 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     };
     let narrow = Narrow { is, widths, remedy: REMEDY };
     let declared: Vec<Id> = m.globals_with(Op::TypeInt).filter_map(|r| m.inst(r).result).collect();
-    if !declared.iter().any(|ty| narrow.within(m, *ty)) {
+    let mut types = narrow.made_of();
+    if !declared.iter().any(|ty| types.any(m, *ty)) {
         return Ok(());
     }
     narrow.check(m)?;
     let mut g = Globals::new(m);
     let sets = ExtSets::new(m);
-    let (types, replaced) = (FxHashMap::default(), FxHashMap::default());
+    let replaced = FxHashMap::default();
     let mut pass = Integer { narrow, sets, types, notes: Notes::default(), replaced };
     emit::rebuild(m, &mut g, &mut |b, r| pass.inst(b, r))?;
     pass.notes.gone.extend(pass.replaced.keys());
@@ -69,7 +71,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     replace_uses(m, &pass.replaced);
     narrow.strip_layouts(m);
     for r in m.globals_with(Op::TypeInt).collect::<Vec<_>>() {
-        let Some(ty) = m.inst(r).result.filter(|ty| narrow.within(m, *ty)) else { continue };
+        let Some(ty) = m.inst(r).result.filter(|ty| pass.types.any(m, *ty)) else { continue };
         if let Some(s) = types::scalar(m, ty) {
             cx.report.software.push(Software::Arithmetic { narrow: s.to_string(), wide: "32-bit integers".to_owned() });
         }
@@ -99,9 +101,7 @@ impl Integer {
     }
 
     fn touches(&mut self, m: &Module, i: &Inst) -> bool {
-        let narrow = self.narrow;
-        let mut has = |ty: Id| *self.types.entry(ty).or_insert_with(|| narrow.within(m, ty));
-        i.ty.into_iter().chain(i.ids().filter_map(|id| m.type_of(id))).any(&mut has)
+        i.ty.into_iter().chain(i.ids().filter_map(|id| m.type_of(id))).any(|ty| self.types.any(m, ty))
     }
 
     fn refuse(&self, r: InstRef, what: &str) -> Refusal {

@@ -19,9 +19,10 @@ use crate::Refusal;
 use crate::address_casts;
 use crate::emit;
 use crate::narrow::{Notes, OF_PIPELINE};
+use crate::parts::MadeOf;
 use crate::pipeline::Cx;
 use crate::report::Software;
-use crate::storage::{NOT_AT_ONCE, numbers};
+use crate::storage::NOT_AT_ONCE;
 use coop_ir::builder::{FunctionBuilder, Globals};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::effects::{ExtSet, ExtSets};
@@ -39,6 +40,8 @@ const REMEDY: &str = "use 32-bit integers there, or a device with shaderInt64";
 struct Long {
     code: Code,
     constants: Constants,
+    /// The types that are made of integers of 64 bits.
+    longs: MadeOf<'static>,
     sets: ExtSets,
     glsl: Id,
     notes: Notes,
@@ -57,7 +60,8 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     if declared.is_empty() || !cx.lacks.in_software(m, Scalar::Int { width: 64, signed: false }) {
         return Ok(());
     }
-    check(m)?;
+    let mut made = MadeOf::numbers(|_, s| matches!(s, Scalar::Int { width: 64, .. }));
+    check(m, &mut made)?;
     let mut g = Globals::new(m);
     let (uint, bool) = (g.uint(m, 32), g.bool(m));
     let code = Code::new(uint, bool, g.vector(m, uint, 2));
@@ -65,6 +69,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     let mut pass = Long {
         code,
         constants,
+        longs: made,
         sets,
         glsl: emit::glsl(m),
         notes: Notes::default(),
@@ -96,19 +101,14 @@ fn is_long(m: &Module, ty: Id) -> bool {
     matches!(types::scalar(m, ty), Some(Scalar::Int { width: 64, .. }))
 }
 
-/// Returns true if a type is made of integers of 64 bits.
-fn has_long(m: &Module, ty: Id) -> bool {
-    numbers(m, ty).iter().any(|s| matches!(s, Scalar::Int { width: 64, .. }))
-}
-
 /// Refuses types and constants that can't become pairs.
-fn check(m: &Module) -> Result<(), Refusal> {
-    let longs = |ty: Option<Id>| ty.is_some_and(|ty| has_long(m, ty));
+fn check(m: &Module, made: &mut MadeOf<'_>) -> Result<(), Refusal> {
+    let mut longs = |ty: Option<Id>| ty.is_some_and(|ty| made.any(m, ty));
     for r in m.globals.iter().copied() {
         let i = m.inst(r);
         let why = match Type::of_inst(i) {
             Some(Type::Pointer { storage: class @ (StorageClass::Input | StorageClass::Output), pointee })
-                if has_long(m, pointee) =>
+                if longs(Some(pointee)) =>
             {
                 format!("an integer of 64 bits in {class:?} memory")
             }
@@ -172,8 +172,10 @@ impl Long {
     fn inst(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef) -> Result<(), Refusal> {
         let i = b.module.inst(r).clone();
         let m = &*b.module;
-        let touches = |ty: Id| has_long(m, ty);
-        if !i.ty.into_iter().chain(i.ids().filter_map(|id| m.type_of(id))).any(touches) || self.sets.is_note(&i) {
+        let longs = &mut self.longs;
+        if !i.ty.into_iter().chain(i.ids().filter_map(|id| m.type_of(id))).any(|ty| longs.any(m, ty))
+            || self.sets.is_note(&i)
+        {
             b.keep(r);
             return Ok(());
         }

@@ -7,6 +7,7 @@
 
 use super::{REMEDY, is_long};
 use crate::narrow::Notes;
+use crate::parts::MadeOf;
 use crate::pipeline::Cx;
 use crate::{Refusal, emit};
 use coop_ir::builder::{FunctionBuilder, Globals};
@@ -58,9 +59,9 @@ fn is_vector(m: &Module, ty: Option<Id>) -> bool {
     ty.and_then(|ty| vector(m, ty)).is_some_and(|(elem, _)| is_long(m, elem))
 }
 
-/// Returns true if a type has a vector of integers of 64 bits, or is one.
-pub(crate) fn has_vector(m: &Module, ty: Id) -> bool {
-    crate::storage::parts(m, ty).into_iter().any(|part| is_vector(m, Some(part)))
+/// The types that have a vector of integers of 64 bits.
+pub(crate) fn made_of() -> MadeOf<'static> {
+    MadeOf::parts(|m, part| is_vector(m, Some(part)))
 }
 
 fn refusal(r: InstRef, what: &str) -> Refusal {

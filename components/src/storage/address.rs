@@ -7,14 +7,15 @@
 //!
 //! Refuses: comparisons and differences of such pointers, which SPIR-V has for no memory at device addresses.
 
-use super::layout::{Layout, numbers};
+use super::layout::Layout;
 use super::number::as_u32;
 use super::place::Place;
 use super::{Buffer, LONG, Storage};
 use crate::Lacks;
 use crate::address_casts;
 use crate::long::pair::{Code, Pair};
-use crate::long::vectors::has_vector;
+use crate::long::vectors;
+use crate::parts::{MadeOf, numbers, parts};
 use coop_ir::builder::{FunctionBuilder, Globals, add_global};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::remove_globals;
@@ -38,12 +39,13 @@ pub(super) struct Addresses {
 /// what they point to.
 pub(super) fn pointees(m: &Module, lacks: Lacks, atomics: &[Scalar]) -> FxHashMap<Id, Id> {
     let class = StorageClass::PhysicalStorageBuffer;
-    let narrow = |s: &Scalar| s.width() < 32 && (lacks.storage(class, *s) || lacks.in_software(m, *s));
-    let needs = |s: &Scalar| narrow(s) || atomics.contains(s);
+    let narrow = |m: &Module, s: Scalar| s.width() < 32 && (lacks.storage(class, s) || lacks.in_software(m, s));
+    let mut needing = MadeOf::numbers(|m, s| narrow(m, s) || atomics.contains(&s));
+    let mut long_vectors = vectors::made_of();
     let pointer = |r: InstRef| match Type::of_inst(m.inst(r)) {
         Some(Type::Pointer { storage, pointee }) if storage == class => {
-            let vectors = lacks.in_software(m, LONG) && has_vector(m, pointee);
-            (vectors || numbers(m, pointee).iter().any(needs)).then_some((m.inst(r).result?, pointee))
+            let vectors = lacks.in_software(m, LONG) && long_vectors.any(m, pointee);
+            (vectors || needing.any(m, pointee)).then_some((m.inst(r).result?, pointee))
         }
         _ => None,
     };
@@ -111,7 +113,7 @@ impl Addresses {
             return;
         }
         address_casts::require(m);
-        let reached: Vec<Id> = self.pointees.values().flat_map(|ty| structs(m, *ty)).collect();
+        let reached = parts(m, self.pointees.values().copied());
         for d in [Decoration::Coherent, Decoration::Volatile] {
             if reached.iter().any(|ty| layout.decorations.members(*ty).any(|(_, of)| of.decoration == d)) {
                 let operands = [Operand::Id(block), 0.into(), d.into()];
@@ -203,21 +205,4 @@ impl Storage {
 /// Returns true if an instruction compares pointers, or computes their difference.
 pub(super) fn compares_pointers(op: Op) -> bool {
     op == Op::PtrDiff || matches!(op, Op::PtrEqual | Op::PtrNotEqual)
-}
-
-/// Returns the structs that a type is made of.
-fn structs(m: &Module, ty: Id) -> Vec<Id> {
-    let mut out = Vec::new();
-    let mut work = vec![ty];
-    while let Some(ty) = work.pop() {
-        match Type::of(m, ty) {
-            Some(Type::Array { elem, .. } | Type::RuntimeArray { elem }) => work.push(elem),
-            Some(Type::Struct { members }) if !out.contains(&ty) => {
-                out.push(ty);
-                work.extend(members);
-            }
-            _ => {}
-        }
-    }
-    out
 }

@@ -1,11 +1,12 @@
 //! The layout of memory that the application sees, as decorations give it.
 
+use crate::parts::{numbers, parts};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::Decoration;
-use coop_ir::types::{self, Scalar, Type};
-use coop_ir::{Id, IdSet, Module};
+use coop_ir::types::{self, Type};
+use coop_ir::{Id, Module};
 use std::cell::RefCell;
 
 /// A composite that is moved as a whole has at most so many numbers.
@@ -74,7 +75,7 @@ impl Layout {
             constants: Constants::new(m, &Specialization::new()),
             bytes: RefCell::default(),
         };
-        let parts: FxHashSet<Id> = own.into_iter().flat_map(|ty| parts(m, ty)).collect();
+        let parts: FxHashSet<Id> = parts(m, own).into_iter().collect();
         // Parts come before what they are parts of.
         for id in m.globals.iter().filter_map(|r| m.inst(*r).result).filter(|id| parts.contains(id)) {
             if let Some(own) = layout.own_type(m, id) {
@@ -240,44 +241,4 @@ impl Layout {
         let (one, stride) = self.element(m, whole).ok()?;
         count.checked_sub(1)?.checked_mul(stride)?.checked_add(self.bytes(m, one, depth)?)
     }
-}
-
-/// Returns a type and all that it is made of.
-pub(crate) fn parts(m: &Module, ty: Id) -> Vec<Id> {
-    let (mut seen, mut out) = (IdSet::default(), Vec::new());
-    let mut work = vec![ty];
-    while let Some(ty) = work.pop() {
-        if seen.insert(ty) {
-            out.push(ty);
-            work.extend(elements(m, ty));
-        }
-    }
-    out
-}
-
-/// Returns the types that a type is made of.
-fn elements(m: &Module, ty: Id) -> Vec<Id> {
-    match Type::of(m, ty) {
-        Some(Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. }) => vec![elem],
-        Some(Type::Matrix { column, .. }) => vec![column],
-        Some(Type::Struct { members }) => members,
-        _ => Vec::new(),
-    }
-}
-
-/// Returns the kinds of numbers that a type is made of, without what pointers in it point to.
-pub(crate) fn numbers(m: &Module, ty: Id) -> Vec<Scalar> {
-    let mut out = Vec::new();
-    let mut work = vec![ty];
-    let mut seen = IdSet::default();
-    while let Some(ty) = work.pop() {
-        if !seen.insert(ty) {
-            continue;
-        }
-        match Type::of(m, ty) {
-            Some(Type::Scalar(s)) if !out.contains(&s) => out.push(s),
-            _ => work.extend(elements(m, ty)),
-        }
-    }
-    out
 }

@@ -29,7 +29,8 @@ mod number;
 mod place;
 mod shared;
 
-use crate::long::vectors::has_vector;
+use crate::long::vectors;
+use crate::parts::{MadeOf, numbers, parts};
 use crate::pipeline::Cx;
 use crate::report::Software;
 use crate::{Lacks, Refusal, emit};
@@ -47,7 +48,6 @@ use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use joined::Joined;
 use layout::Layout;
-pub(crate) use layout::{numbers, parts};
 use place::Place;
 
 /// Integers of 64 bits: vectors of them have no lowering in memory that others see, but by words.
@@ -165,6 +165,12 @@ fn own_types(m: &Module, lacking: &Lacking) -> Vec<Id> {
 /// Finds the variables that become words.
 fn find(m: &Module, layout: &Layout, lacks: Lacks, lacking: &Lacking) -> Result<FxHashMap<Id, Buffer>, Refusal> {
     let mut buffers = FxHashMap::default();
+    let mut long_vectors = vectors::made_of();
+    let needs = |m: &Module, memory: StorageClass, s: Scalar| {
+        s.width() < 32 && (lacks.storage(memory, s) || lacks.in_software(m, s))
+    };
+    let mut needing: FxHashMap<StorageClass, MadeOf<'_>> = FxHashMap::default();
+    let mut any = MadeOf::numbers(|_, _| true);
     let no_layout = lacks.shared_layout(m);
     for r in m.globals_with(Op::Variable) {
         let i = m.inst(r);
@@ -183,15 +189,17 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks, lacking: &Lacking) -> Result<
             continue;
         }
         let memory = if buffer_block { StorageClass::StorageBuffer } else { class };
-        let kinds = numbers(m, block);
-        let vectors = lacks.in_software(m, LONG) && has_vector(m, block);
-        let needs = |s: &Scalar| vectors || s.width() < 32 && (lacks.storage(memory, *s) || lacks.in_software(m, *s));
+        let vectors = lacks.in_software(m, LONG) && long_vectors.any(m, block);
+        let needed = needing.entry(memory).or_insert_with(|| MadeOf::numbers(move |m, s| needs(m, memory, s)));
         let plain = own || no_layout && class == StorageClass::Workgroup;
         let refuse = |why: String| Err(Refusal::new(r, why, "use storage buffers, uniform buffers or push constants"));
         if plain && descriptors.is_some() {
             return refuse("an array of blocks in shared memory with an explicit layout".to_owned());
         }
-        let Some(narrow) = kinds.iter().find(|s| plain || atomics || needs(s)) else { continue };
+        let whole = plain || atomics || vectors;
+        if !(whole && any.any(m, block) || needed.any(m, block)) {
+            continue;
+        }
         let words = if memory == StorageClass::Uniform { 4 } else { 1 };
         let len = match memory {
             StorageClass::StorageBuffer => None,
@@ -201,7 +209,11 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks, lacking: &Lacking) -> Result<
                 };
                 Some(bytes.div_ceil(4 * words).max(1))
             }
-            _ => return refuse(format!("{narrow} in {memory:?} memory has no lowering")),
+            _ => {
+                let narrow = numbers(m, block).into_iter().find(|s| whole || needs(m, memory, *s));
+                let narrow = narrow.map_or_else(String::new, |s| s.to_string());
+                return refuse(format!("{narrow} in {memory:?} memory has no lowering"));
+            }
         };
         if i.initializer().is_some() {
             return refuse("an initializer of memory that becomes words has no lowering".to_owned());
@@ -217,6 +229,7 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks, lacking: &Lacking) -> Result<
 /// those that share memory with them.
 fn mark_written(m: &Module, layout: &Layout, buffers: &mut FxHashMap<Id, Buffer>, addresses: &Addresses) {
     let mut written = FxHashSet::default();
+    let mut narrow = MadeOf::numbers(|_, s| s.width() < 32);
     m.in_blocks(|_, i| {
         let (target, ty) = match i.copied() {
             Some((target, _)) => (Some(target), pointee(m, target)),
@@ -224,7 +237,7 @@ fn mark_written(m: &Module, layout: &Layout, buffers: &mut FxHashMap<Id, Buffer>
             None if i.op.is_atomic() => (i.accessed(), i.accessed().and_then(|pointer| pointee(m, pointer))),
             None => return,
         };
-        if ty.is_none_or(|ty| numbers(m, ty).iter().any(|s| s.width() < 32)) {
+        if ty.is_none_or(|ty| narrow.any(m, ty)) {
             let root = target.and_then(|id| coop_ir::pointers::root(m, id, Op::derives_pointer));
             written.extend(root.filter(|root| buffers.contains_key(root)));
         }
@@ -244,38 +257,17 @@ fn mark_written(m: &Module, layout: &Layout, buffers: &mut FxHashMap<Id, Buffer>
 
 /// Refuses parameters that are pointers to memory of words.
 fn no_parameters(m: &Module, buffers: &FxHashMap<Id, Buffer>) -> Result<(), Refusal> {
+    let mut reached: FxHashMap<StorageClass, FxHashSet<Id>> = FxHashMap::default();
     for r in m.functions.iter().flat_map(|f| f.params.iter().copied()) {
         let ty = m.inst(r).ty.and_then(|ty| Type::of(m, ty));
         let Some(Type::Pointer { storage, pointee }) = ty else { continue };
-        let same = |b: &Buffer| b.class == storage && reaches(m, b.block, pointee);
-        if buffers.values().any(same) {
+        let of_class = || parts(m, buffers.values().filter(|b| b.class == storage).map(|b| b.block));
+        if reached.entry(storage).or_insert_with(|| of_class().into_iter().collect()).contains(&pointee) {
             let why = "a parameter points to memory that is accessed by words";
             return Err(Refusal::new(r, why, "inline the function: spirv-opt --inline-entry-points-exhaustive"));
         }
     }
     Ok(())
-}
-
-/// Returns true if a type has a part of another type, or is that type.
-fn reaches(m: &Module, whole: Id, part: Id) -> bool {
-    let mut work = vec![whole];
-    let mut seen = FxHashSet::default();
-    while let Some(ty) = work.pop() {
-        if ty == part {
-            return true;
-        }
-        if seen.insert(ty) {
-            match Type::of(m, ty) {
-                Some(Type::Array { elem, .. } | Type::RuntimeArray { elem } | Type::Vector { elem, .. }) => {
-                    work.push(elem);
-                }
-                Some(Type::Matrix { column, .. }) => work.push(column),
-                Some(Type::Struct { members }) => work.extend(members),
-                _ => {}
-            }
-        }
-    }
-    false
 }
 
 impl Storage {
