@@ -15,6 +15,10 @@ use std::time::Instant;
 #[cfg(feature = "rules")]
 const WORTH_A_THREAD: usize = 1000;
 
+/// The stack of that thread, in bytes: deep control flow needs a deep one, as the caller's may be.
+#[cfg(feature = "rules")]
+const STACK: usize = 64 << 20;
+
 /// A query: a module, a device, a pipeline.
 struct Query<'a> {
     module: &'a Module,
@@ -130,7 +134,7 @@ impl Query<'_> {
             return Ok((self.check_rules()?, self.fitted()));
         }
         std::thread::scope(|scope| {
-            let checking = std::thread::Builder::new().spawn_scoped(scope, || self.check_rules());
+            let checking = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || self.check_rules());
             // Whatever ends the lowering of a module that breaks rules, the rules are what is reported.
             let fit = catch_unwind(AssertUnwindSafe(|| self.fitted()));
             let tolerated = match checking {
