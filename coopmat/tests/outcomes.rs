@@ -17,8 +17,15 @@ fn kernel(name: &str) -> Prepared {
 
 /// A module that is written as text.
 fn assembled(name: &str) -> Prepared {
+    assembled_with(name, 0)
+}
+
+/// A module that is written as text, with so many names more.
+fn assembled_with(name: &str, names: usize) -> Prepared {
     let text = String::from_utf8(bytes(name)).expect("text");
-    let module = coop_ir::text::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let mut module = coop_ir::text::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let ids: Vec<_> = module.globals.iter().filter_map(|r| module.inst(*r).result).collect();
+    ids.iter().cycle().take(names).for_each(|id| coop_ir::builder::name(&mut module, *id, "another"));
     Prepared::read(&coop_ir::binary::write_words(&module)).expect("what was written reads")
 }
 
@@ -292,25 +299,28 @@ fn component_types_become_software() {
 
 #[test]
 fn modules_that_break_rules_are_refused_with_what_they_break() {
-    let module = assembled("validate/muladd/muladd-k-mismatch.spvasm");
     let device = device("mesa-lavapipe-debian12");
     let mut options = PipelineOptions::default();
     options.check_rules = true;
-    let refused = refused(module.for_pipeline(&device, &options));
-    assert_eq!(refused.rule, "refused-rules");
-    assert!(refused.findings.iter().any(|f| f.rule == "muladd-k-mismatch" && f.word.is_some()), "{refused:?}");
+    // A large module is checked on another thread while it is lowered.
+    for names in [0, 2000] {
+        let module = assembled_with("validate/muladd/muladd-k-mismatch.spvasm", names);
+        let refused = refused(module.for_pipeline(&device, &options));
+        assert_eq!(refused.rule, "refused-rules");
+        assert!(refused.findings.iter().any(|f| f.rule == "muladd-k-mismatch" && f.word.is_some()), "{refused:?}");
+    }
 }
 
 /// As IREE's compiler makes them.
 #[test]
 fn the_memory_model_of_glsl_is_a_warning() {
-    let module = assembled("validate/module/module-memory-model.iree.spvasm");
     let mut options = PipelineOptions::default();
     options.check_rules = true;
-    let Outcome::Lowered(lowered) = module.for_pipeline(&device("mesa-lavapipe-debian12"), &options) else {
-        panic!("it is lowered");
-    };
-    assert!(lowered.warnings.iter().any(|w| w.contains("Vulkan memory model")), "{:?}", lowered.warnings);
+    for names in [0, 2000] {
+        let module = assembled_with("validate/module/module-memory-model.iree.spvasm", names);
+        let lowered = lowered(module.for_pipeline(&device("mesa-lavapipe-debian12"), &options));
+        assert!(lowered.warnings.iter().any(|w| w.contains("Vulkan memory model")), "{:?}", lowered.warnings);
+    }
 }
 
 /// Modules that break rules, each of them: some outcome, and no bug of ours, whether rules are asked for or not.
