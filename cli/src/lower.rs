@@ -335,7 +335,8 @@ fn fit(
     let fit = match profile {
         Some(profile) => {
             let target = lowered.report.target.clone();
-            let taken = or_scalar(&loaded.module, options, lowered, profile);
+            let lacks = cli.without.lacks(Some(profile));
+            let taken = or_scalar(&loaded.module, options, lowered, profile, lacks);
             if !seen.modules.is_empty() && taken.as_ref().is_ok_and(|taken| taken.lowered.report.target != target) {
                 // What was taken instead is what is to be seen.
                 let _ = seen.lower(loaded, &Options { target: Target::Scalar, ..options.clone() });

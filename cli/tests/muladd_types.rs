@@ -1,11 +1,13 @@
 //! Multiplications over every mixture of component types, with odd shapes, wrapping and saturation, lowered to scalar
 //! code and run: front ends emit a few of these, the extension allows all.
 
+use coop_components::Lacks;
+use coop_device::Profile;
 use coop_exec::interp::Interpreted;
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Executor, RunOptions, vulkan_test};
-use coop_ir::binary;
 use coop_ir::text::parse;
+use coop_ir::{Module, Op, binary};
 use coop_passes::{Lanes, Options, Target, lower};
 use std::time::Duration;
 
@@ -284,6 +286,75 @@ fn products() -> Vec<Product> {
     out
 }
 
+/// Products of 8-bit floats.
+fn products_of_small_floats() -> Vec<Product> {
+    let shapes = [[16, 8, 32], [8, 8, 8], [5, 7, 3], [12, 20, 6], [32, 16, 16]];
+    let types = [(E4M3, E4M3, F32), (E5M2, E4M3, F32), (E5M2, E5M2, F16), (E4M3, E5M2, F16)];
+    let mut out = Vec::new();
+    for (i, shape) in shapes.into_iter().enumerate() {
+        for (j, (a, b, c)) in types.into_iter().enumerate() {
+            let columns = [(i + j) % 2 == 0, (i + j) % 3 == 1, j % 3 == 2];
+            let scope = 2 + (i + j) as u32 % 2;
+            out.push(Product { a, b, c, d: c, shape, saturate: false, scope, columns });
+        }
+    }
+    out
+}
+
+/// Lowers a product for a device that has no matrices of its factors, and not the type either: products of f16 are left.
+fn in_f16(product: &Product, profile: &Profile) -> Module {
+    let label = product.label();
+    let module = parse(&product.text()).unwrap_or_else(|e| panic!("{label}: {e}\n{}", product.text()));
+    let mut options = Options::new(Target::Khr);
+    options.profile = Some(profile);
+    options.subgroup_size = Some(8);
+    let lowered = lower(&module, &options).unwrap_or_else(|e| panic!("{label}: {e}")).module;
+    let lacks = Lacks::of(profile);
+    let lowered = coop_components::lower(&lowered, &coop_components::Options::new(lacks));
+    let lowered = lowered.unwrap_or_else(|e| panic!("{label}: {e}")).module;
+    let has = |op| lowered.all().any(|r| lowered.inst(r).op == op);
+    assert!(has(Op::CooperativeMatrixMulAddKHR), "{label}");
+    assert!(!lowered.capabilities().any(|c| c.to_string().contains("Float8")), "{label}");
+    lowered
+}
+
+/// Runs the products of 8-bit floats in f16 on an executor.
+fn run_in_f16(profile: &Profile, device: &dyn Executor) {
+    let mut failures = Vec::new();
+    for product in products_of_small_floats() {
+        let label = product.label();
+        let mut case =
+            Case::parse(&product.case(), std::path::Path::new(".")).unwrap_or_else(|e| panic!("{label}: {e}"));
+        (case.subgroup_size, case.full_subgroups) = (Some(8), true);
+        // Buffers are accessed by words.
+        case.buffer.iter_mut().for_each(|b| b.count = b.count.next_multiple_of(4));
+        let words = binary::write_words(&in_f16(&product, profile));
+        match device.run(&words, &case, &RunOptions::default()) {
+            Err(e) => failures.push(format!("{label}: {e}")),
+            Ok(outcome) => {
+                failures.extend(outcome.messages.iter().chain(&outcome.faults).map(|w| format!("{label}: {w}")));
+                let differences = outcome.check(&case).unwrap_or_else(|e| panic!("{label}: {e}"));
+                failures.extend(differences.iter().map(|d| format!("{label}: {d}")));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn products_of_small_floats_are_done_in_f16_in_the_interpreter() {
+    let mut interpreter = Interpreted::default();
+    interpreter.config.subgroup_size = 8;
+    run_in_f16(&Profile::builtin("mesa-lavapipe").expect("built in"), &interpreter);
+}
+
+vulkan_test!(
+    Lavapipe,
+    fn products_of_small_floats_are_done_in_f16(device) {
+        run_in_f16(device.profile(), device);
+    }
+);
+
 /// Runs every `step`th mixture.
 fn run_all(device: &VulkanExecutor<'_>, step: usize) {
     let mut failures = Vec::new();
@@ -323,10 +394,7 @@ fn run_all(device: &VulkanExecutor<'_>, step: usize) {
 #[test]
 fn products_of_all_types_in_the_interpreter() {
     let mut all = products();
-    for (i, (a, b, c)) in [(E4M3, E4M3, F32), (E5M2, E4M3, F32), (E5M2, E5M2, F16)].into_iter().enumerate() {
-        let columns = [i == 0, i == 1, i == 2];
-        all.push(Product { a, b, c, d: c, shape: [16, 8, 32], saturate: false, scope: 3, columns });
-    }
+    all.extend(products_of_small_floats());
     let mut failures = Vec::new();
     for product in all {
         let label = product.label();

@@ -1,6 +1,6 @@
 //! Replaces 8-bit floats by 8-bit integers, where the device has no such types.
 //!
-//! Precondition: no matrices, no decoration groups. Effect: both types (E4M3, E5M2) become the unsigned integer of 8 bits, and
+//! Precondition: no matrices of them, no decoration groups. Effect: both types (E4M3, E5M2) become the unsigned integer of 8 bits, and
 //! everything made of them; conversions become functions ([`crate::float`]), which round once, to nearest even, and saturate
 //! where the decoration says so. Constants keep their bits. Memory of them is memory of 8-bit integers, which later passes
 //! see to. Refuses: conversions from f64, and anything but conversions, which SPV_EXT_float8 does not have either.
@@ -48,7 +48,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     check(m)?;
-    let needed = storage_capabilities(m);
+    let needed = needed_capabilities(m);
     let mut g = Globals::new(m);
     let mut pass = Float8 {
         functions: FxHashMap::default(),
@@ -68,7 +68,6 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         }
         m.replace(r, Inst::new(Op::TypeInt, None, result, [8.into(), 0.into()]).at(origin));
     }
-    require_capability(m, Capability::Int8);
     needed.into_iter().for_each(|c| require_capability(m, c));
     unify_types(m);
     sort_globals(m);
@@ -102,8 +101,8 @@ fn check(m: &Module) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns the capabilities for memory that holds 8-bit floats, which become integers.
-fn storage_capabilities(m: &Module) -> Vec<Capability> {
+/// Returns the capabilities for the integers that 8-bit floats become, and for memory that holds them.
+pub(crate) fn needed_capabilities(m: &Module) -> Vec<Capability> {
     let types: Vec<Type> = m.globals.iter().filter_map(|r| Type::of_inst(m.inst(*r))).collect();
     let mut ours = made_of();
     let mut holds = |class: StorageClass| {
@@ -116,7 +115,8 @@ fn storage_capabilities(m: &Module) -> Vec<Capability> {
             _ => false,
         })
     };
-    STORAGE.into_iter().filter(|(class, _)| holds(*class)).map(|(_, capability)| capability).collect()
+    let storage = STORAGE.into_iter().filter(|(class, _)| holds(*class)).map(|(_, capability)| capability);
+    storage.chain([Capability::Int8]).collect()
 }
 
 /// Replaces casts between 8-bit floats and integers of 8 bits by copies: SPIR-V does not allow casts to the same type.

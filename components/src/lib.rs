@@ -2,7 +2,8 @@
 //! of them, or the Vulkan memory model.
 //!
 //! [`lower`] runs the passes of [`PASSES`] in order and gives the new module with a [`Report`] of the types that became
-//! software, or a [`Refusal`]. It is for modules without cooperative matrices: those are lowered first (`coop_passes`).
+//! software, or a [`Refusal`]. It is for modules without cooperative matrices: those are lowered first (`coop_passes`). Matrices stay only where
+//! [`keeps_matrices`] says so.
 //!
 //! # Invariants
 //!
@@ -39,7 +40,7 @@ use coop_ir::{InstRef, Module};
 use std::fmt;
 
 pub use lacks::Lacks;
-pub use pipeline::{Options, PASSES, Pass, lower, needs_any, run};
+pub use pipeline::{Options, PASSES, Pass, keeps_matrices, lower, needs_any, run};
 pub use refusals::{REFUSALS, RefusalRule, refusal_rule};
 pub use report::{Report, Software};
 

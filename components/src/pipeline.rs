@@ -38,7 +38,11 @@ pub struct Pass {
 /// Every pass, in the order in which they run.
 pub static PASSES: &[Pass] = &[
     Pass { name: "groups", summary: "replace decoration groups by decorations", run: groups },
-    Pass { name: "matrices", summary: "refuse matrices, which are lowered before", run: matrices },
+    Pass {
+        name: "matrices",
+        summary: "refuse matrices, which are lowered before, unless 8-bit floats are all that is lacking",
+        run: matrices,
+    },
     Pass {
         name: "constants",
         summary: "compute constants of such types in the code that uses them",
@@ -253,16 +257,40 @@ fn has_no_lowering(m: &Module, lacks: Lacks, vector: &Inst) -> bool {
     scalar.is_some_and(|s| s.width() < 32 || s.width() == 64 && s.is_int() && lacks.in_software(m, s))
 }
 
-fn matrices(m: &mut Module, _: &mut Cx<'_>) -> Result<(), Refusal> {
-    let is_matrix = |r: &InstRef| m.inst(*r).op.is_type() && m.inst(*r).op.is_matrix_op();
-    match m.globals.iter().copied().find(is_matrix) {
-        Some(r) => Err(Refusal::new(
+fn matrices(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
+    match first_matrix(m) {
+        Some(r) if !keeps_matrices(m, cx.lacks) => Err(Refusal::new(
             r,
             "the component types of cooperative matrices and vectors are the device's own",
             "lower the matrices to scalar code first: cooplower --target scalar",
         )),
-        None => Ok(()),
+        _ => Ok(()),
     }
+}
+
+/// The first matrix or vector type whose components are the device's.
+fn first_matrix(m: &Module) -> Option<InstRef> {
+    m.globals.iter().copied().find(|r| is_matrix_type(m.inst(*r)))
+}
+
+fn is_matrix_type(inst: &Inst) -> bool {
+    inst.op.is_type() && inst.op.is_matrix_op()
+}
+
+/// Returns true if [`lower`] takes a module for a device although it has cooperative matrices: the device lacks nothing but 8-bit
+/// floats that none of them consists of, and has the 8-bit integers that become of those. No pass changes the memory of matrices then.
+pub fn keeps_matrices(m: &Module, lacks: Lacks) -> bool {
+    let float8 = |s: Scalar| matches!(s, Scalar::E4M3 | Scalar::E5M2);
+    let of_float8 = |i: &Inst| i.id(0).and_then(|ty| scalar(m, ty)).is_some_and(float8);
+    let stays = |i: &Inst| i.op == Op::TypeCooperativeMatrixKHR && !of_float8(i);
+    if !m.globals.iter().map(|r| m.inst(*r)).all(|i| !is_matrix_type(i) || stays(i)) {
+        return false;
+    }
+    let lacking = m.capabilities().flat_map(|c| std::iter::once(c).chain(implied_capabilities(c)));
+    let mut lacking = lacking.filter(|c| is_lacking(*c, lacks));
+    let other = storage::lacks_atomics(m, lacks) || lacks.older_than(m).is_some();
+    let has_integers = || !float8::needed_capabilities(m).into_iter().any(|c| is_lacking(c, lacks));
+    !other && lacking.all(|c| c == Capability::Float8EXT) && has_integers()
 }
 
 /// Removes a capability, and declares those that it implied and the device has.

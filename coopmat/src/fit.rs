@@ -1,5 +1,6 @@
 //! Checks that a device runs the output of a lowering, and lowers the component types that it lacks.
 
+use coop_components::Lacks;
 use coop_device::Profile;
 use coop_ir::{InstRef, Module, binary};
 use coop_passes::{Cause, Error, Lowered, Options, Refusal, Target, Warning};
@@ -34,13 +35,15 @@ pub struct Fit {
 }
 
 /// Returns the result of a lowering, if the device runs it, or lacks no more than for the module itself, or if it is scalar
-/// code; otherwise scalar code if the target is automatic, or a refusal. What OpenCL takes is said by no rule, so kernels
+/// code; otherwise scalar code if the target is automatic, or a refusal. Scalar code also is what an automatic target gives where
+/// component types that the device `lacks` have no lowering beside matrices. What OpenCL takes is said by no rule, so kernels
 /// are taken as they are, and a lowering that left passes out is not compared.
 pub fn or_scalar(
     module: &Module,
     options: &Options<'_>,
     lowered: Lowered,
     device: &Arc<Profile>,
+    lacks: Lacks,
 ) -> Result<Fit, Error> {
     let report = &lowered.report;
     let finished = report.changed && report.skipped_passes.is_empty();
@@ -54,7 +57,9 @@ pub fn or_scalar(
     // What the module lacks by itself it lacks as scalar code too.
     let before = lacking(module, options, device, report.required_subgroup_size);
     let is_new = |f: &&Finding| before.iter().all(|b| (b.rule.id, &b.message) != (f.rule.id, &f.message));
-    let Some(because) = now.iter().find(is_new) else { return Ok(Fit { lowered, lacking: now }) };
+    let stuck = || options.target == Target::Auto && !coop_components::keeps_matrices(&lowered.module, lacks);
+    let because = now.iter().find(is_new).or_else(|| now.first().filter(|_| stuck()));
+    let Some(because) = because else { return Ok(Fit { lowered, lacking: now }) };
     let refusal = Refusal {
         rule: "refused-device",
         at: None,

@@ -5,18 +5,15 @@ use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared,
 use coop_components::Lacks;
 use coop_device::subgroup::specialized_for;
 use coop_device::{Feature, Profile, Requirement, capability_requirement, spirv_extension};
-use coop_ir::{InstRef, Module, Op, binary};
+use coop_ir::{InstRef, Module, Op, binary, verify};
 use std::collections::BTreeSet;
-#[cfg(feature = "rules")]
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Instant;
 
-/// The number of instructions of a module whose rules take longer to check than a thread takes to start.
-#[cfg(feature = "rules")]
+/// The number of instructions of a module that takes longer to check than a thread takes to start.
 const WORTH_A_THREAD: usize = 1000;
 
 /// The stack of that thread, in bytes: deep control flow needs a deep one, as the caller's may be.
-#[cfg(feature = "rules")]
 const STACK: usize = 64 << 20;
 
 /// A query: a module, a device, a pipeline.
@@ -26,6 +23,35 @@ struct Query<'a> {
     options: &'a PipelineOptions,
     /// The options of the lowering, except for the target and the lanes.
     base: coop_passes::Options<'a>,
+}
+
+/// The warnings of the rules, and what became of the lowering; or the refusal of a module that breaks rules.
+type Checked = Result<(Vec<String>, Result<Fit, coop_passes::Error>), Refused>;
+
+/// Runs two functions at once: one on a thread of its own, if there can be one. A panic of either is one of the caller.
+fn beside<A: Send, B>(other: impl Fn() -> A + Sync, own: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let running = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, &other);
+        let own = own();
+        let answer = match running {
+            Ok(running) => running.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => other(),
+        };
+        (answer, own)
+    })
+}
+
+/// Returns the first fault of a module that was written, as [`verify::verify_words`] finds it. A large one's types of values are checked beside the
+/// rest.
+fn problem(words: &[u32]) -> Option<String> {
+    let module = match binary::read_words(words) {
+        Ok(module) => module,
+        Err(error) => return Some(error.to_string()),
+    };
+    let types = || verify::verify_types(&module);
+    let rest = || verify::verify_read(&module).err().unwrap_or_default();
+    let (types, rest) = if module.arena_len() < WORTH_A_THREAD { (types(), rest()) } else { beside(types, rest) };
+    rest.first().or(types.first()).map(ToString::to_string)
 }
 
 pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOptions) -> Outcome {
@@ -53,9 +79,12 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     base.most_instructions = options.limits.instructions;
     base.deadline = options.limits.time.and_then(|time| Instant::now().checked_add(time));
     let question = Query { module: &prepared.module, device, options, base };
-    let lacking = question.lacking();
-    if !lacking.is_empty() || options.always_lower {
-        return question.lowered(lacking);
+    // If the answer is certain, its reasons are found while the module is lowered.
+    let lacking = if question.surely_lacks() { None } else { Some(question.lacking()) };
+    if (options.always_lower || lacking.as_ref().is_none_or(|lacking| !lacking.is_empty()))
+        && let Some(outcome) = question.lowered(lacking)
+    {
+        return outcome;
     }
     if !coop_passes::has_length_in_constant(&prepared.module) {
         return Outcome::Native;
@@ -65,7 +94,7 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     if options.target == Target::Auto {
         options.target = Target::Khr;
     }
-    match (Query { options: &options, ..question }).lowered(lacking) {
+    match (Query { options: &options, ..question }).lowered_for(&[]) {
         Outcome::Lowered(mut lowered) => {
             lowered.because.push("a constant is the length of a matrix, at which drivers end".into());
             Outcome::Lowered(lowered)
@@ -93,9 +122,25 @@ fn refused(rule: &'static str, message: String, remedy: &str) -> Outcome {
 }
 
 impl Query<'_> {
-    /// Lowers the module; `lacking` is the reason why the device does not run it.
-    fn lowered(&self, lacking: Vec<Finding>) -> Outcome {
-        let (tolerated, fit) = match self.checked_and_fitted() {
+    /// Lowers the module; `lacking` is the reason why the device does not run it, if it was asked for already. None if there is no
+    /// reason, and the options want one.
+    fn lowered(&self, lacking: Option<Vec<Finding>>) -> Option<Outcome> {
+        let Some(lacking) = lacking else {
+            let (lacking, checked) = self.checked_and_fitted(|| self.lacking());
+            let wanted = self.options.always_lower || !lacking.is_empty();
+            return wanted.then(|| self.answer(checked, &lacking));
+        };
+        Some(self.lowered_for(&lacking))
+    }
+
+    /// Lowers the module, whose reason is `lacking`.
+    fn lowered_for(&self, lacking: &[Finding]) -> Outcome {
+        self.answer(self.checked_and_fitted(|| ()).1, lacking)
+    }
+
+    /// Returns the answer for a module whose rules were checked, and what became of its lowering.
+    fn answer(&self, checked: Checked, lacking: &[Finding]) -> Outcome {
+        let (tolerated, fit) = match checked {
             Ok(both) => both,
             Err(refused) => return Outcome::Refused(Box::new(refused)),
         };
@@ -107,47 +152,51 @@ impl Query<'_> {
         let report = &lowered.report;
         if !report.changed {
             // Nothing to lower, so what the device lacks the module needs by itself.
-            return if lacking.is_empty() { Outcome::Native } else { self.not_enough(lacking, Vec::new()) };
+            return if lacking.is_empty() { Outcome::Native } else { self.not_enough(lacking.to_vec(), Vec::new()) };
         }
         let words = binary::write_words(&lowered.module);
-        if let Err(problems) = coop_ir::verify::verify_words(&words) {
-            return self.not_well_formed(problems.first().map_or_else(String::new, ToString::to_string));
+        if let Some(problem) = problem(&words) {
+            return self.not_well_formed(problem);
         }
         if !still.is_empty() {
             let still = still.iter().map(|f| finding(&lowered.module, f)).collect();
             return self.not_enough(still, report.not_taken.clone());
         }
-        let mut finished = self.finished(lowered, words, &lacking);
+        let mut finished = self.finished(lowered, words, lacking);
         finished.warnings.extend(tolerated);
         Outcome::Lowered(Box::new(finished))
     }
 
-    /// Lowers the module, and checks its rules, if the options ask for that: the refusal, or warnings, and what became of the
-    /// lowering. Both only read the module, so a large one is checked on a thread of its own, if there can be one, while it is
-    /// lowered.
-    #[cfg(feature = "rules")]
-    fn checked_and_fitted(&self) -> Result<(Vec<String>, Result<Fit, coop_passes::Error>), Refused> {
-        if !self.options.check_rules {
-            return Ok((Vec::new(), self.fitted()));
-        }
-        if self.module.arena_len() < WORTH_A_THREAD {
-            return Ok((self.check_rules()?, self.fitted()));
-        }
-        std::thread::scope(|scope| {
-            let checking = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || self.check_rules());
-            // Whatever ends the lowering of a module that breaks rules, the rules are what is reported.
-            let fit = catch_unwind(AssertUnwindSafe(|| self.fitted()));
-            let tolerated = match checking {
-                Ok(checking) => checking.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                Err(_) => self.check_rules(),
-            }?;
-            Ok((tolerated, fit.unwrap_or_else(|panic| resume_unwind(panic))))
-        })
+    /// Answers a question about the module, checks its rules, if the options ask for that, and lowers it: the answer, and the refusal or
+    /// warnings and what became of the lowering. All only read the module, so the first two are done on a thread beside the last, if
+    /// the module is large.
+    fn checked_and_fitted<T: Send>(&self, question: impl Fn() -> T + Sync) -> (T, Checked) {
+        let check = || (question(), self.tolerated());
+        // Whatever ends the lowering of a module that breaks rules, the rules are what is reported.
+        let fit = || catch_unwind(AssertUnwindSafe(|| self.fitted()));
+        let ((answer, tolerated), fit) = if self.module.arena_len() < WORTH_A_THREAD {
+            let checked = check();
+            // Nobody asks for the lowering of a module that breaks rules.
+            let fit = if checked.1.is_ok() { Some(fit()) } else { None };
+            (checked, fit)
+        } else {
+            let (checked, fit) = beside(check, fit);
+            (checked, Some(fit))
+        };
+        let checked = tolerated.map(|tolerated| {
+            let fit = fit.unwrap_or_else(|| unreachable!("the rules hold, so it was lowered"));
+            (tolerated, fit.unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        (answer, checked)
     }
 
-    #[cfg(not(feature = "rules"))]
-    fn checked_and_fitted(&self) -> Result<(Vec<String>, Result<Fit, coop_passes::Error>), Refused> {
-        Ok((Vec::new(), self.fitted()))
+    /// Returns the warnings of the rules that a module may break, or the refusal of one that breaks others.
+    fn tolerated(&self) -> Result<Vec<String>, Refused> {
+        #[cfg(feature = "rules")]
+        if self.options.check_rules {
+            return self.check_rules();
+        }
+        Ok(Vec::new())
     }
 
     /// Lowers the module, and the component types that the device lacks.
@@ -272,7 +321,7 @@ impl Query<'_> {
                 }
             }
         }
-        fit::or_scalar(self.module, &options, done?, self.device.shared())
+        fit::or_scalar(self.module, &options, done?, self.device.shared(), Lacks::of(self.device.profile()))
     }
 
     /// Returns the refusal if a device lacks something that no lowering removes.
@@ -325,6 +374,15 @@ impl Query<'_> {
             warnings: report.warnings.iter().map(ToString::to_string).collect(),
             approximations: report.approximations.into_iter().chain(report.software).collect(),
         }
+    }
+
+    /// Returns true if the module declares a capability that the device is known not to support.
+    fn surely_lacks(&self) -> bool {
+        let profile = self.device.profile();
+        self.module.capabilities().any(|capability| match capability_requirement(capability) {
+            Requirement::AnyOf(features) => !features.iter().any(|feature| profile.has(*feature)),
+            _ => false,
+        })
     }
 
     /// Returns the requirements of the module that the device does not support.

@@ -616,3 +616,20 @@ fn bfloat16_without_matrices_is_lowered_where_there_is_none() {
     profile.extensions.push("VK_KHR_shader_bfloat16".to_owned());
     assert_eq!(prepared.for_pipeline(&Device::from_profile(profile), &options), Outcome::Native);
 }
+
+#[test]
+fn small_floats_are_multiplied_in_f16_where_matrices_have_only_that() {
+    let module = assembled("passes/wide-factors.spvasm");
+    let options = PipelineOptions::default();
+    for name in ["nvidia-h100", "mesa-lavapipe", "amd-rdna3", "intel-xe2"] {
+        let device = device(name);
+        let lowered = lowered(module.for_pipeline(&device, &options));
+        assert_eq!(lowered.target, Target::Khr, "{name}");
+        assert!(!lowered.requirements.features.has(Feature::ShaderFloat8), "{name}");
+    }
+    // What becomes of the type needs memory of bytes there, and no lowering of that leaves matrices.
+    let device = without("mesa-lavapipe", &[Feature::StorageBuffer8BitAccess]);
+    let lowered = lowered(module.for_pipeline(&device, &options));
+    assert_eq!(lowered.target, Target::Scalar);
+    assert!(lowered.not_taken.iter().any(|why| why.starts_with("khr: ")), "{:?}", lowered.not_taken);
+}

@@ -238,6 +238,7 @@ impl<'a> Reader<'a> {
         } else {
             self.module.trailing = self.pending;
         }
+        self.module.set_read();
         Ok(self.module)
     }
 

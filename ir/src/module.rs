@@ -506,6 +506,8 @@ pub struct Module {
     insts: Vec<Inst>,
     defs: IdMap<InstRef>,
     edits: u64,
+    /// The number of edits and the bound when the reader was done, if it made the module.
+    read: Option<(u64, u32)>,
     most: usize,
 }
 
@@ -528,6 +530,7 @@ impl Module {
             insts: Vec::with_capacity(insts),
             defs,
             edits: 0,
+            read: None,
             most: usize::MAX,
         }
     }
@@ -643,6 +646,16 @@ impl Module {
     /// Returns the number of edits: an analysis made at another number is stale.
     pub fn edits(&self) -> u64 {
         self.edits
+    }
+
+    /// Records that the reader has checked all instructions and the bound.
+    pub(crate) fn set_read(&mut self) {
+        self.read = Some((self.edits, self.header.bound));
+    }
+
+    /// Returns true if the instructions and the bound are those that the reader has checked.
+    pub(crate) fn is_as_read(&self) -> bool {
+        self.read == Some((self.edits, self.header.bound))
     }
 
     /// Returns the number of instructions in the arena, including those in no list: the size of a table indexed by

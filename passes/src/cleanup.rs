@@ -13,7 +13,7 @@ use coop_ir::hash::FxHashSet;
 use coop_ir::rewrite::remove_unused_globals;
 pub(crate) use coop_ir::rewrite::{remove_capability, remove_extension};
 use coop_ir::spv::{AddressingModel, Capability, Decoration, LinkageType, StorageClass};
-use coop_ir::types::Scalar;
+use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, IdIndex, IdSet, InstRef, Module, Op, Operand};
 
 /// The extensions that add to the matrices of SPV_KHR_cooperative_matrix, removed if the output does not need them.
@@ -42,14 +42,12 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     kernel::declare(m);
     kernel::distinct_names(m);
     unused_addresses(m);
+    unused_components(m);
     let matrices = m.globals.iter().any(|r| m.inst(*r).op == Op::TypeCooperativeMatrixKHR);
     let beyond = m.all().any(|r| is_beyond_khr(m.inst(r).op));
     // Remaining matrices need KHR only, unless an instruction needs more.
     let gone: &[&str] = match (matrices, beyond) {
         (false, _) => {
-            for component in [Scalar::BF16, Scalar::E4M3] {
-                capability_of_component(component).into_iter().for_each(|c| _ = remove_capability(m, c));
-            }
             BASE.iter().for_each(|e| remove_with_capabilities(m, e));
             &BEYOND_KHR
         }
@@ -67,6 +65,17 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     capabilities::take_back(m, cx.declared);
     Ok(())
+}
+
+/// Removes the capabilities of matrices with components that none has.
+fn unused_components(m: &mut Module) {
+    for capability in [Scalar::BF16, Scalar::E4M3].into_iter().filter_map(capability_of_component) {
+        let component = |r: InstRef| types::coop_mat(m, m.inst(r).result?).and_then(|t| types::scalar(m, t.component));
+        let needs = |r| component(r).and_then(capability_of_component) == Some(capability);
+        if !m.globals_with(Op::TypeCooperativeMatrixKHR).any(needs) {
+            remove_capability(m, capability);
+        }
+    }
 }
 
 /// Returns true if an instruction needs an extension beyond SPV_KHR_cooperative_matrix.

@@ -36,7 +36,7 @@ use crate::{Options, Refusal, Semantics, ssa};
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decorate::Decorations;
-use coop_ir::hash::FxHashSet;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::TensorAddressingOperands;
 use coop_ir::types::{self, Scalar};
 use coop_ir::views::TensorAccess;
@@ -49,6 +49,8 @@ pub(crate) struct Tensors {
     semantics: Semantics,
     views: Views,
     clones: Clones,
+    /// The component types in memory, by matrix type, where matrices are held in a wider one.
+    widened: FxHashMap<Id, Elem>,
 }
 
 /// A decoded tensor load or store.
@@ -60,6 +62,8 @@ pub(crate) struct Access {
     pub(crate) matrix: Id,
     /// Its component type.
     pub(crate) elem: Elem,
+    /// The component type in memory: another one if elements are converted when they are loaded.
+    pub(super) stored: Elem,
     /// Its number of rows.
     pub(crate) rows: u32,
     /// Its number of columns.
@@ -183,7 +187,13 @@ impl Tensors {
             semantics: options.semantics,
             views: Views::default(),
             clones: Clones::default(),
+            widened: FxHashMap::default(),
         }
+    }
+
+    /// Makes loads of these matrix types convert the elements, which have the given types in memory.
+    pub(crate) fn widen(&mut self, types: FxHashMap<Id, Elem>) {
+        self.widened = types;
     }
 
     /// Decodes a tensor load or store, and makes what its code uses: clones of callbacks, further views of buffers.
@@ -222,9 +232,10 @@ impl Tensors {
         let far = far.map(|d| (d, std::mem::replace(&mut parts[layout::STRIDE * rank + d], Arg::Known(0))));
         let view_parts = view.iter().flat_map(|v| &v.1).map(|id| args.of(*id)).collect();
         let elem = Elem { scalar, ty: ty.component };
+        let stored = self.widened.get(&ty.id).copied().filter(|_| !store).unwrap_or(elem);
         let mut list = args.list;
         let known = (&self.constants, &self.decorations);
-        let what = (pointer, elem, operands.memory.as_slice());
+        let what = (pointer, stored, operands.memory.as_slice());
         let source = match operands.decode {
             None => {
                 let near = far.is_none();
@@ -246,20 +257,23 @@ impl Tensors {
                     at: r,
                 };
                 let functions = (function, operands.decode_vector);
-                let decode = maker.decode(functions, pointer, elem, layout_type.rank, &mut list)?;
+                let decode = maker.decode(functions, pointer, stored, layout_type.rank, &mut list)?;
                 Source::Decode(Box::new(decode))
             }
         };
-        // Nothing asks where elements are decoded.
+        // Nothing asks where elements are decoded or converted.
         let origin = match &source {
-            Source::Memory(..) => BaseAddress::new(m, known, (pointer, scalar.bytes(), &operands.memory), &mut list),
-            Source::Decode(_) => BaseAddress::Unknown,
+            Source::Memory(..) if stored == elem => {
+                BaseAddress::new(m, known, (pointer, scalar.bytes(), &operands.memory), &mut list)
+            }
+            _ => BaseAddress::Unknown,
         };
         let args = list;
         let mut access = Access {
             at: r,
             matrix: ty.id,
             elem,
+            stored,
             rows,
             cols,
             store,
@@ -439,6 +453,16 @@ impl Access {
         matches!(self.source, Source::Decode(_))
     }
 
+    /// Returns true if elements have another type in memory.
+    pub(super) fn converts(&self) -> bool {
+        self.stored != self.elem
+    }
+
+    /// Converts an element from the type that it has in memory.
+    pub(super) fn converted(&self, b: &mut FunctionBuilder<'_>, value: Id) -> Id {
+        if self.converts() { b.ids(Op::FConvert, self.elem.ty, &[value]) } else { value }
+    }
+
     /// Returns true if memory can be addressed in the units that the pointer of a matrix load points to.
     pub(super) fn reaches_units(&self) -> bool {
         match &self.source {
@@ -499,7 +523,8 @@ impl Access {
         let rank = self.layout.rank;
         let fill = rules.fills().then(|| {
             let bits = num(self.parts[5 * rank]);
-            fill_value(b, self.elem, bits)
+            let value = fill_value(b, self.stored, bits);
+            self.converted(b, value)
         });
         let far = self.far.map(|(_, stride)| match stride {
             Arg::Known(v) => b.globals.constant(b.module, Scalar::Int { width: 64, signed: false }, v.into()),

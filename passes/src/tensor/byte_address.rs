@@ -13,7 +13,7 @@ use coop_ir::decorate::Decorations;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{Capability, Decoration, MemoryAccess, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
-use coop_ir::{Function, Id, IdSet, Inst, InstRef, Module, Op, Operand};
+use coop_ir::{Function, Id, IdSet, Inst, Module, Op, Operand};
 
 /// The most parts of a value that are read one by one.
 const MAX_PARTS: u32 = 1024;
@@ -393,28 +393,34 @@ impl Views {
             let target = i.note_target().or(i.result);
             target.is_some_and(|id| dropped.contains(&id))
         });
-        for v in &kept {
-            self.aliased(m, d, v.variable, v.view);
-            storage_capability(m, v.bytes, v.unit);
-        }
+        aliased(m, d, &kept);
+        kept.iter().for_each(|v| storage_capability(m, v.bytes, v.unit));
         kept.into_iter().map(|v| v.view).collect()
     }
+}
 
-    /// Decorates the variables of a binding as aliased.
-    fn aliased(&mut self, m: &mut Module, d: &Decorations, variable: Id, view: Id) {
-        let slot = (d.set(variable), d.binding(variable));
-        let variables: Vec<Id> = m.globals_with(Op::Variable).filter_map(|r| m.inst(r).result).collect();
-        let same = variables.into_iter().filter(|v| (d.set(*v), d.binding(*v)) == slot && slot.1.is_some());
-        for v in same.chain([view]) {
-            let says = |m: &Module, r: InstRef, what: Decoration| {
-                let i = m.inst(r);
-                i.decoration() == Some((v, what))
-            };
-            // Where there are two, neither is Restrict.
-            coop_ir::rewrite::remove_globals(m, |m, r| says(m, r, Decoration::Restrict));
-            if !m.globals.iter().any(|r| says(m, *r, Decoration::Aliased)) {
-                decorate(m, v, Decoration::Aliased, &[]);
-            }
+/// Decorates views and the variables of their bindings as aliased.
+fn aliased(m: &mut Module, d: &Decorations, views: &[BufferView]) {
+    let slot = |id: Id| (d.set(id), d.binding(id));
+    let variables: Vec<Id> = m.globals_with(Op::Variable).filter_map(|r| m.inst(r).result).collect();
+    let mut all: Vec<Id> = Vec::new();
+    for v in views {
+        let of = slot(v.variable);
+        let same = variables.iter().copied().filter(|id| slot(*id) == of && of.1.is_some());
+        all.extend(same.chain([v.view]));
+    }
+    let mut open: IdSet = IdSet::default();
+    all.iter().for_each(|id| _ = open.insert(*id));
+    // Where there are two, neither is Restrict.
+    let restrict =
+        |i: &Inst| i.decoration().is_some_and(|(id, what)| what == Decoration::Restrict && open.contains(id));
+    coop_ir::rewrite::remove_globals(m, |m, r| restrict(m.inst(r)));
+    let decorations = m.globals.iter().filter_map(|r| m.inst(*r).decoration());
+    let mut said: FxHashSet<Id> =
+        decorations.filter(|(_, what)| *what == Decoration::Aliased).map(|(id, _)| id).collect();
+    for id in all {
+        if said.insert(id) {
+            decorate(m, id, Decoration::Aliased, &[]);
         }
     }
 }

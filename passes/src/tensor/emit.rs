@@ -117,17 +117,15 @@ impl Visit {
 
     /// Loads the element at a location in the tensor.
     fn fetch(&self, b: &mut FunctionBuilder<'_>, location: &Location) -> Id {
-        match &self.source {
-            Endpoint::Memory(root, _) => {
-                let far = self.far(b, location);
-                root.load(b, location.linear, far)
-            }
+        let far = self.far(b, location);
+        let value = match &self.source {
+            Endpoint::Memory(root, _) => root.load(b, location.linear, far),
             Endpoint::Decode(decoder) => {
-                let far = self.far(b, location);
                 let (block, within) = coordinates(b, location, 0);
                 decoder.one(b, location.linear, far, (&block, &within))
             }
-        }
+        };
+        self.access.converted(b, value)
     }
 
     /// Loads a run of `count` elements.
@@ -182,9 +180,12 @@ impl Visit {
         let count = QUAD / elem.scalar.bytes();
         let whole = |b: &mut FunctionBuilder<'_>| -> Vec<Id> {
             let one = |location: &Location| match &self.source {
-                Endpoint::Memory(_, Some(wide)) => wide.load_unit(b, location.linear, 0, QUAD),
-                _ => {
-                    let elements = self.fetch_run(b, location, plan, count, None);
+                Endpoint::Memory(_, Some(wide)) if !self.access.converts() => {
+                    wide.load_unit(b, location.linear, 0, QUAD)
+                }
+                source => {
+                    let unit = matches!(source, Endpoint::Memory(..)).then(|| self.stored_quad());
+                    let elements = self.fetch_run(b, location, plan, count, unit);
                     let words = words_of(b, elem, &elements);
                     b.ids(Op::CompositeConstruct, quad, &words)
                 }
@@ -217,7 +218,7 @@ impl Visit {
         let ty = b.globals.bool(b.module);
         let mut all = unless.map(|no| not(b, no));
         for location in &locations {
-            let inside = wide.in_bounds(b, location.linear, QUAD)?;
+            let inside = wide.in_bounds(b, location.linear, self.stored_quad())?;
             all = Some(all.map_or(inside, |all| b.ids(Op::LogicalAnd, ty, &[all, inside])));
         }
         all
@@ -238,11 +239,16 @@ impl Visit {
         let count = QUAD / self.access.elem.scalar.bytes();
         let planned = self.plan(count)?;
         let as_quads = match planned.plan {
-            Plan::Follow => self.unit(planned.plan, count) == Some(QUAD),
+            Plan::Follow => self.unit(planned.plan, count) == Some(self.stored_quad()),
             Plan::Decode | Plan::DecodeVector(_) => true,
             Plan::Same => false,
         };
         (as_quads && !self.rules.clips() && !self.access.is_volatile()).then_some(planned)
+    }
+
+    /// The bytes in memory of a run that fills a quad.
+    fn stored_quad(&self) -> u32 {
+        QUAD / self.access.elem.scalar.bytes() * self.access.stored.scalar.bytes()
     }
 
     /// Locates runs that fill a quad each.
@@ -253,7 +259,7 @@ impl Visit {
             places.iter().map(|place| self.whole(b, *place, count, &aligned, true)).collect();
         let mut unless = None;
         for location in &locations {
-            let no = self.unless(b, location, Some(QUAD), &aligned, count);
+            let no = self.unless(b, location, Some(self.stored_quad()), &aligned, count);
             unless = IndexMath::new(b, 1).or(unless, no);
         }
         Some(LocatedQuads { locations, plan, unless })
@@ -331,8 +337,12 @@ impl Visit {
         unit: Option<u32>,
     ) -> Vec<Id> {
         let far = self.far(b, location);
-        match (&self.source, plan) {
-            (Endpoint::Memory(root, _), Plan::Same) => vec![root.load(b, location.linear, far); count as usize],
+        let values = match (&self.source, plan) {
+            (Endpoint::Memory(root, _), Plan::Same) => {
+                let value = root.load(b, location.linear, far);
+                let value = self.access.converted(b, value);
+                return vec![value; count as usize];
+            }
             (Endpoint::Memory(_, Some(wide)), _) if unit.is_some() => {
                 wide.load(b, location.linear, count, unit.unwrap_or_default())
             }
@@ -341,7 +351,7 @@ impl Visit {
                     let linear = at(&mut IndexMath::new(b, 1), location.linear, j);
                     root.load(b, linear, far)
                 })
-                .collect(),
+                .collect::<Vec<Id>>(),
             (Endpoint::Decode(decoder), Plan::DecodeVector(lanes)) => (0..count / lanes)
                 .flat_map(|j| {
                     let (block, within) = coordinates(b, location, j * lanes);
@@ -355,7 +365,8 @@ impl Visit {
                     decoder.one(b, linear, far, (&block, &within))
                 })
                 .collect(),
-        }
+        };
+        values.into_iter().map(|value| self.access.converted(b, value)).collect()
     }
 
     /// Returns the plan for runs of `count` elements, if they can be located at once.

@@ -37,6 +37,7 @@ mod software_pipeline;
 mod staging;
 mod tensor;
 mod whole_reduce;
+mod wide_factors;
 
 use crate::builtins::Builtins;
 use crate::decorations::{self, Decorated};
@@ -192,6 +193,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, lean: bool) -> Result<(), Refusal>
     memory::narrow_strides(m);
     let constants = Constants::new(m, &Specialization::new());
     narrow_factors::run(m, &constants, profile);
+    let widened = wide_factors::run(m, profile);
     let logical = logical(m, &constants)?;
     let Some(size) = cx.options.subgroup_size else { return Err(unknown_size(None)) };
     let workgroup = Workgroup::new(m, &constants);
@@ -202,15 +204,16 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, lean: bool) -> Result<(), Refusal>
     let partners = partners(m, &logical);
     let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
     let mut g = Globals::new(m);
-    let (mats, tile_types) = split_types(m, &mut g, &logical, &shapes, (&workgroup, size))?;
+    let (mats, tile_types) = split_types(m, &mut g, &logical, (&shapes, &widened), (&workgroup, size))?;
     check_element_order(m, cx, &mats)?;
     let counted = subgroups.filter(|_| invocations.is_some());
     let setting = Setting { options: cx.options, mats: &mats, size, subgroups: counted };
     let versions = known_positions::split(m, &setting);
     let split: FxHashSet<Id> = mats.values().filter(|m| !m.is_kept()).map(|m| m.ty).collect();
     dead_matrices::run(m, &constants, &mats.keys().copied().collect(), &split);
-    plain_to_tensor::to_tensor(m, &mut g, &constants, &mats);
+    plain_to_tensor::to_tensor(m, &mut g, &constants, &mats, &widened);
     let mut tensors = Tensors::new(m, cx.options);
+    tensors.widen(widened);
     let accesses = accesses(m, &mut g, &mut tensors)?;
     let filled = padding::filled(m, &constants, &mats);
     let native = Native::new(cx);
@@ -351,7 +354,7 @@ fn split_types(
     m: &mut Module,
     g: &mut Globals,
     logical: &[Logical],
-    shapes: &shape::Shapes,
+    (shapes, widened): (&shape::Shapes, &FxHashMap<Id, Elem>),
     (workgroup, size): (&Workgroup, u32),
 ) -> Result<(FxHashMap<Id, Mat>, TileTypes), Refusal> {
     let of_workgroup: Vec<Logical> = logical.iter().filter(|l| l.workgroup).copied().collect();
@@ -361,7 +364,10 @@ fn split_types(
         workgroup_grid = shape::grid(invocations.div_ceil(size), &of_workgroup, shapes, keeps_rows(m));
     }
     let mut types = TileTypes::default();
-    let kept = |l: &Logical, shape: (u32, u32)| !l.workgroup && (l.shape.rows, l.shape.cols) == shape;
+    // A widened type may be the same as another one now.
+    let kept = |l: &Logical, shape: (u32, u32)| {
+        !l.workgroup && (l.shape.rows, l.shape.cols) == shape && !widened.contains_key(&l.ty.id)
+    };
     for l in logical {
         let (r, c) = shapes[&l.ty.id];
         if kept(l, (r, c)) {

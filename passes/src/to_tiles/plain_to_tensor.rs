@@ -1,13 +1,13 @@
 //! Rewrites plain loads and stores that can't be split into tiles to tensor loads and stores, which access single elements.
 //!
 //! These are accesses to matrices whose extents are not multiples of the tile's, since a load of the tile would read beyond
-//! the matrix; accesses of which a tile would begin inside an element of the memory's type, which no pointer can address; and
-//! accesses whose pointer or stride is known to be misaligned for tiles. (Where the alignment is not known, tiles rely on it
+//! the matrix; accesses of which a tile would begin inside an element of the memory's type, which no pointer can address;
+//! loads that convert elements ([`super::wide_factors`]); and accesses whose pointer or stride is known to be misaligned for tiles. (Where the alignment is not known, tiles rely on it
 //! as the matrix did.) Rows and columns become the dimensions of a layout whose strides are the stride and 1, without clamping.
 
 use super::shape::Mat;
 use crate::kernel::is_kernel;
-use crate::matrix::arena::QUAD;
+use crate::matrix::arena::{Elem, QUAD};
 use crate::tensor::is_misaligned_pointer;
 use coop_ir::builder::Globals;
 use coop_ir::constant::Constants;
@@ -21,12 +21,20 @@ struct PlainToTensor<'a> {
     constants: &'a Constants,
     decorations: Decorations,
     mats: &'a FxHashMap<Id, Mat>,
+    /// The component types in memory of matrices that have another.
+    widened: &'a FxHashMap<Id, Elem>,
     layout_type: Option<Id>,
 }
 
 /// Changes such loads and stores.
-pub(super) fn to_tensor(m: &mut Module, g: &mut Globals, constants: &Constants, mats: &FxHashMap<Id, Mat>) {
-    let mut plain = PlainToTensor { constants, decorations: Decorations::new(m), mats, layout_type: None };
+pub(super) fn to_tensor(
+    m: &mut Module,
+    g: &mut Globals,
+    constants: &Constants,
+    mats: &FxHashMap<Id, Mat>,
+    widened: &FxHashMap<Id, Elem>,
+) {
+    let mut plain = PlainToTensor { constants, decorations: Decorations::new(m), mats, widened, layout_type: None };
     for f in 0..m.functions.len() {
         for at in 0..m.functions[f].blocks.len() {
             let insts = m.functions[f].blocks[at].insts.clone();
@@ -60,7 +68,9 @@ impl PlainToTensor<'_> {
         };
         let Type::Pointer { pointee, .. } = Type::of(m, m.type_of(pointer)?)? else { return None };
         let unit = types::packed_bytes(m, pointee)?;
-        if !needs_elements(mat, unit, row_major) && !self.is_misaligned(m, mat, (pointer, stride, unit), row_major) {
+        let stored = self.widened.get(&matrix).copied();
+        let as_tiles = stored.is_none() && !needs_elements(mat, unit, row_major);
+        if as_tiles && !self.is_misaligned(m, mat, (pointer, stride, unit), row_major) {
             return None;
         }
         let mut add = |m: &mut Module, op: Op, ty: Id, operands: Vec<Operand>| -> Id {
@@ -70,7 +80,7 @@ impl PlainToTensor<'_> {
         };
         // The stride in elements, without a sign: with 64 bits where it has as many.
         let known = self.constants.get(stride).fixed().and_then(|s| u32::try_from(s).ok());
-        let size = mat.elem.scalar.bytes();
+        let size = stored.unwrap_or(mat.elem).scalar.bytes();
         let stride = match known {
             Some(stride) => g.u32(m, stride.wrapping_mul(unit) / size),
             None => {
