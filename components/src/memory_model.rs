@@ -2,7 +2,9 @@
 //!
 //! Precondition: no matrices, no decoration groups. Effect: accesses no longer say what is private, made available or made
 //! visible. The variables of which an access is not private are `Coherent` instead, for all of their accesses (shared memory is by
-//! itself), and a variable of volatile atomic operations is `Volatile`. Scope QueueFamily becomes Device, which includes it.
+//! itself), and a variable of volatile atomic operations is `Volatile`. Scope QueueFamily becomes Device, which includes it, and so does
+//! the memory scope Workgroup in tessellation control, which Vulkan has with the Vulkan memory model only
+//! (VUID-StandaloneSpirv-ExecutionModel-07320); a barrier makes outputs visible there in any case.
 //!
 //! Refuses: accesses that are not private by device addresses and by pointers that are passed or chosen; images; semantics
 //! that are not constant.
@@ -14,8 +16,11 @@ use coop_ir::builder::{Globals, decorate};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decode::decode;
 use coop_ir::decorate::Decorations;
+use coop_ir::entry::{CallGraph, entry_points};
 use coop_ir::rewrite::{remove_capability, sort_globals};
-use coop_ir::spv::{Capability, Decoration, MemoryAccess, MemoryModel, MemorySemantics, Scope, StorageClass};
+use coop_ir::spv::{
+    Capability, Decoration, ExecutionModel, MemoryAccess, MemoryModel, MemorySemantics, Scope, StorageClass,
+};
 use coop_ir::types::storage_of;
 use coop_ir::views::MemoryOperands;
 use coop_ir::{Id, Inst, InstRef, Kind, Module, Op, Operand};
@@ -53,11 +58,14 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     }
     let mut pass =
         Pass { constants: Constants::new(m, &Specialization::new()), globals: Globals::new(m), decorated: Vec::new() };
-    for r in m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<_>>() {
-        pass.access(m, r)?;
-        pass.operands(m, r)?;
-    }
     let known = Decorations::new(m);
+    let tessellates = tessellating(m, &known);
+    for f in 0..m.functions.len() {
+        for r in m.functions[f].insts().collect::<Vec<_>>() {
+            pass.access(m, r)?;
+            pass.operands(m, r, tessellates.contains(&f))?;
+        }
+    }
     pass.decorated.sort_unstable();
     pass.decorated.dedup();
     for (id, d) in pass.decorated.into_iter().filter(|(id, d)| !known.has(*id, *d)) {
@@ -68,6 +76,17 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     sort_globals(m);
     cx.report.software.push(Software::MemoryModel);
     Ok(())
+}
+
+/// Returns the functions that invocations of tessellation control execute.
+fn tessellating(m: &Module, decorations: &Decorations) -> Vec<usize> {
+    let mut entries = entry_points(m, decorations);
+    entries.retain(|e| e.model == ExecutionModel::TessellationControl);
+    if entries.is_empty() {
+        return Vec::new();
+    }
+    let calls = CallGraph::new(m);
+    calls.reachable(entries.iter().filter_map(|e| calls.function(e.function)))
 }
 
 struct Pass {
@@ -93,8 +112,8 @@ impl Pass {
         pointers.into_iter().filter(|_| shared).try_for_each(|p| self.decorate(m, r, p, Decoration::Coherent))
     }
 
-    /// Replaces scopes and semantics.
-    fn operands(&mut self, m: &mut Module, r: InstRef) -> Result<(), Refusal> {
+    /// Replaces scopes and semantics; `tessellates`: of an instruction that invocations of tessellation control execute.
+    fn operands(&mut self, m: &mut Module, r: InstRef, tessellates: bool) -> Result<(), Refusal> {
         let i = m.inst(r);
         let words: Vec<u32> = i.operands.iter().map(|o| o.word()).collect();
         let mut found = Vec::new();
@@ -103,6 +122,7 @@ impl Pass {
                 found.push((piece.kind, piece.start));
             }
         });
+        let semantics: Vec<usize> = found.iter().filter(|f| f.0 == Kind::IdMemorySemantics).map(|f| f.1).collect();
         for (kind, at) in found {
             let value = m.inst(r).id(at).and_then(|id| self.constants.get(id).fixed());
             let Some(old) = value.and_then(|v| u32::try_from(v).ok()) else {
@@ -111,6 +131,10 @@ impl Pass {
             };
             let new = match kind {
                 Kind::IdScope if Scope(old) == Scope::QueueFamily => Scope::Device.0,
+                // A scope before semantics is one of memory.
+                Kind::IdScope if tessellates && Scope(old) == Scope::Workgroup && semantics.contains(&(at + 1)) => {
+                    Scope::Device.0
+                }
                 Kind::IdScope => old,
                 _ => {
                     if MemorySemantics(old).contains(MemorySemantics::Volatile)

@@ -14,7 +14,7 @@ use coop_ir::rewrite::{
     sort_globals, spell_out_decoration_groups,
 };
 use coop_ir::spv::Capability;
-use coop_ir::types::{Scalar, Type, scalar};
+use coop_ir::types::{Scalar, Type, coop_mat, scalar};
 use coop_ir::{Inst, InstRef, Module, Op, binary};
 use std::time::Instant;
 
@@ -281,7 +281,8 @@ fn is_matrix_type(inst: &Inst) -> bool {
 /// floats that none of them consists of, and has the 8-bit integers that become of those. No pass changes the memory of matrices then.
 pub fn keeps_matrices(m: &Module, lacks: Lacks) -> bool {
     let float8 = |s: Scalar| matches!(s, Scalar::E4M3 | Scalar::E5M2);
-    let of_float8 = |i: &Inst| i.id(0).and_then(|ty| scalar(m, ty)).is_some_and(float8);
+    let component = |i: &Inst| scalar(m, coop_mat(m, i.result?)?.component);
+    let of_float8 = |i: &Inst| component(i).is_some_and(float8);
     let stays = |i: &Inst| i.op == Op::TypeCooperativeMatrixKHR && !of_float8(i);
     if !m.globals.iter().map(|r| m.inst(*r)).all(|i| !is_matrix_type(i) || stays(i)) {
         return false;

@@ -1,4 +1,4 @@
-//! Fields, counts and orders of bits of narrow integers, and exclusive scans for the least and greatest, whose first value is the narrow
+//! Fields, counts and orders of bits of narrow integers, powers of two by them, and exclusive scans for the least and greatest, whose first value is the narrow
 //! type's.
 
 mod common;
@@ -44,6 +44,7 @@ fn module(bits: u32, signed: u32) -> Module {
                OpCapability Int16
                OpCapability GroupNonUniform
                OpCapability GroupNonUniformArithmetic
+       %glsl = OpExtInstImport "GLSL.std.450"
                OpMemoryModel Logical GLSL450
                OpEntryPoint GLCompute %main "main" %id %buffer
                OpExecutionMode %main LocalSize 32 1 1
@@ -58,6 +59,8 @@ fn module(bits: u32, signed: u32) -> Module {
        %uint = OpTypeInt 32 0
       %uint3 = OpTypeVector %uint 3
      %narrow = OpTypeInt {bits} {signed}
+      %float = OpTypeFloat 32
+        %one = OpConstant %float 1
           %0 = OpConstant %uint 0
           %1 = OpConstant %uint 1
           %2 = OpConstant %uint 2
@@ -81,7 +84,11 @@ fn module(bits: u32, signed: u32) -> Module {
       %whole = OpLoad %uint %from
       %other = OpShiftRightLogical %uint %whole %9
           %v = {convert} %narrow %whole
-          %x = {convert} %narrow %other
+        %few = OpBitFieldUExtract %narrow %v %0 %3
+      %power = OpExtInst %float %glsl Ldexp %one %few
+     %number = OpConvertFToU %uint %power
+      %mixed = OpIAdd %uint %other %number
+          %x = {convert} %narrow %mixed
       {code}
                OpReturn
                OpFunctionEnd

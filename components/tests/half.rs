@@ -49,6 +49,8 @@ fn module(body: &str) -> Module {
       %float = OpTypeFloat 32
        %half = OpTypeFloat 16
       %half2 = OpTypeVector %half 2
+     %matrix = OpTypeMatrix %half2 2
+       %zero = OpConstant %half 0
           %0 = OpConstant %uint 0
      %halves = OpTypeRuntimeArray %half
       %words = OpTypeRuntimeArray %uint
@@ -194,13 +196,32 @@ fn fused(a: u16, b: u16, c: u16) -> f64 {
 }
 
 /// Operations whose results are correctly rounded.
-const ROUNDED: [Operation; 9] = [
+const ROUNDED: [Operation; 13] = [
     Operation { text: "%r = OpFAdd %half %a %b", exact: |a, b, _, _| v(a) + v(b) },
     Operation { text: "%r = OpFSub %half %a %b", exact: |a, b, _, _| v(a) - v(b) },
     Operation { text: "%r = OpFMul %half %a %b", exact: |a, b, _, _| v(a) * v(b) },
     Operation { text: "%r = OpFDiv %half %a %b", exact: |a, b, _, _| v(a) / v(b) },
     Operation { text: "%r = OpExtInst %half %glsl Sqrt %a", exact: |a, _, _, _| v(a).sqrt() },
     Operation { text: "%r = OpExtInst %half %glsl Fma %a %b %c", exact: |a, b, c, _| fused(a, b, c) },
+    Operation { text: "%r = OpFmaKHR %half %a %b %c", exact: |a, b, c, _| fused(a, b, c) },
+    Operation {
+        text: "%v = OpCompositeConstruct %half2 %a %c\n%u = OpCompositeConstruct %half2 %c %b\n\
+               %m = OpOuterProduct %matrix %v %u\n%r = OpCompositeExtract %half %m 1 0",
+        exact: |a, b, _, _| v(a) * v(b),
+    },
+    Operation {
+        text: "%v = OpCompositeConstruct %half2 %c %a\n%m = OpCompositeConstruct %matrix %v %v\n\
+               %s = OpMatrixTimesScalar %matrix %m %b\n%r = OpCompositeExtract %half %s 0 1",
+        exact: |a, b, _, _| v(a) * v(b),
+    },
+    Operation {
+        text: "%v = OpCompositeConstruct %half2 %a %zero\n%u = OpCompositeConstruct %half2 %zero %a\n\
+               %m = OpCompositeConstruct %matrix %v %u\n%d = OpCompositeConstruct %half2 %b %zero\n\
+               %e = OpCompositeConstruct %half2 %zero %b\n%n = OpCompositeConstruct %matrix %d %e\n\
+               %p = OpMatrixTimesMatrix %matrix %m %n\n%q = OpCompositeExtract %half %p 0 0\n\
+               %r = OpExtInst %half %glsl FAbs %q",
+        exact: |a, b, _, _| (v(a) * v(b)).abs(),
+    },
     Operation { text: "%r = OpFNegate %half %a", exact: |a, _, _, _| -v(a) },
     Operation {
         text: "%f = OpBitcast %float %x\n%r = OpFConvert %half %f",

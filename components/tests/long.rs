@@ -385,6 +385,64 @@ vulkan_test!(
     }
 );
 
+/// Lengths of arrays and workgroup sizes of 64 bits become words, and so does the size of a descriptor, which is a pair where it is
+/// computed with.
+#[test]
+fn constants_that_types_name_are_words() {
+    let module = parse(
+        "OpCapability Shader
+        OpCapability Int64
+        OpCapability UntypedPointersKHR
+        OpCapability DescriptorHeapEXT
+        OpExtension \"SPV_EXT_descriptor_heap\"
+        OpExtension \"SPV_KHR_untyped_pointers\"
+        OpMemoryModel Logical GLSL450
+        OpEntryPoint GLCompute %main \"main\" %heap %own
+        OpExecutionModeId %main LocalSizeId %eight %one %one
+        OpName %size \"size\"
+        OpName %eight \"eight\"
+        OpDecorate %heap BuiltIn ResourceHeapEXT
+        OpDecorateId %buffers ArrayStrideIdEXT %stride
+        OpDecorate %C Block
+        OpMemberDecorate %C 0 Offset 0
+        %void = OpTypeVoid
+        %fn = OpTypeFunction %void
+        %uint = OpTypeInt 32 0
+        %ulong = OpTypeInt 64 0
+        %zero = OpConstant %uint 0
+        %one = OpConstant %ulong 1
+        %eight = OpConstant %ulong 8
+        %array = OpTypeArray %uint %eight
+        %to_array = OpTypePointer Private %array
+        %own = OpVariable %to_array Private
+        %ptr = OpTypeUntypedPointerKHR UniformConstant
+        %heap = OpUntypedVariableKHR %ptr UniformConstant
+        %buffer = OpTypeBufferEXT StorageBuffer
+        %size = OpConstantSizeOfEXT %ulong %buffer
+        %stride = OpConstantSizeOfEXT %uint %buffer
+        %buffers = OpTypeRuntimeArray %buffer
+        %C = OpTypeStruct %ulong
+        %to_C = OpTypePointer StorageBuffer %C
+        %to_long = OpTypePointer StorageBuffer %ulong
+        %main = OpFunction %void None %fn
+        %entry = OpLabel
+        %d = OpUntypedAccessChainKHR %ptr %buffers %heap %zero
+        %b = OpBufferPointerEXT %to_C %d
+        %c = OpAccessChain %to_long %b %zero
+        %sum = OpIAdd %ulong %size %eight
+        OpStore %c %sum
+        OpReturn
+        OpFunctionEnd",
+    );
+    common::valid_for("vulkan1.4", "64 bits", &module);
+    let lowered = lowered("64 bits", &module, lacks(&[Feature::ShaderInt64])).module;
+    common::valid_for("vulkan1.4", "pairs", &lowered);
+    let text = coop_ir::text::print(&lowered, &coop_ir::text::PrintOptions::default()).text;
+    assert!(!text.contains("Int64") && !text.contains("OpTypeInt 64"), "{text}");
+    // Those of the input: the stride, and the low word of the size.
+    assert_eq!(text.matches("OpConstantSizeOfEXT %uint").count(), 2, "{text}");
+}
+
 /// Conversions to and from floats of 16 and 64 bits, exact or rounded once.
 const FLOATS: [Row; 6] = [
     row("u64 to f64", "%d = OpConvertUToF %double %a\n%r = OpBitcast %ulong %d", |a, _| Some((a as f64).to_bits())),

@@ -113,6 +113,19 @@ fn uses_without_a_lowering_are_refused() {
             "OpUntypedVariableKHR",
             "without a type",
         ),
+        (
+            "%ulong = OpTypeInt 64 0\n%many = OpConstant %ulong 4294967296\n%array = OpTypeArray %uint %many\n\
+             %own = OpTypePointer Private %array\n%kept = OpVariable %own Private",
+            "%v = OpCopyObject %own %kept",
+            "OpTypeArray",
+            "names 4294967296 (%",
+        ),
+        (
+            "%heap = OpTypeUntypedPointerKHR UniformConstant\n%all = OpUntypedVariableKHR %heap UniformConstant",
+            "%from = OpBufferPointerEXT %pb %all",
+            "OpBufferPointerEXT",
+            "f16 in a buffer of a descriptor heap",
+        ),
         ("%t = OpTypeVectorIdEXT %half %1", "", "OpTypeVectorIdEXT", "long vector"),
         ("%t = OpTypeCooperativeMatrixKHR %half %1 %1 %1 %0", "", "OpTypeCooperativeMatrixKHR", "cooperative matrices"),
     ];

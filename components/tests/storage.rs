@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{environment, everything, interpret, lacks, lowered, of_devices, parse, run_on, same, valid_for};
+use common::{environment, everything, interpret, lacks, lowered, of_devices, parse, run_on, same, valid, valid_for};
 use coop_components::Lacks;
 use coop_device::Feature;
 use coop_exec::testing::{case, repository};
@@ -245,6 +245,49 @@ fn memory_that_invocations_share_is_coherent() {
     );
     // The scope of the queue family, and the semantics that make available and visible.
     assert_eq!((count("OpConstant %uint 5"), count("OpConstant %uint 24904")), (0, 0), "{text}");
+}
+
+/// In tessellation control, a barrier has no memory scope Workgroup without the Vulkan memory model; in compute shaders it has.
+#[test]
+fn barriers_of_tessellation_have_another_scope() {
+    let module = |model: &str, mode: &str| {
+        parse(&format!(
+            "OpCapability Shader
+            OpCapability Tessellation
+            OpCapability VulkanMemoryModel
+            OpMemoryModel Logical Vulkan
+            OpEntryPoint {model} %main \"main\"
+            OpExecutionMode %main {mode}
+            %void = OpTypeVoid
+            %fn = OpTypeFunction %void
+            %uint = OpTypeInt 32 0
+            %workgroup = OpConstant %uint 2
+            %semantics = OpConstant %uint 4104
+            %main = OpFunction %void None %fn
+            %entry = OpLabel
+            %called = OpFunctionCall %void %wait
+            OpReturn
+            OpFunctionEnd
+            %wait = OpFunction %void None %fn
+            %label = OpLabel
+            OpControlBarrier %workgroup %workgroup %semantics
+            OpReturn
+            OpFunctionEnd"
+        ))
+    };
+    for (model, mode, scope) in [("TessellationControl", "OutputVertices 4", 1), ("GLCompute", "LocalSize 4 1 1", 2)] {
+        let module = module(model, mode);
+        valid(model, &module);
+        let lowered = lowered(model, &module, lacks(&[Feature::VulkanMemoryModel])).module;
+        valid(model, &lowered);
+        let mut found = Vec::new();
+        lowered.in_blocks(|_, i| {
+            if i.op == Op::ControlBarrier {
+                found.extend(i.id(1).and_then(|id| lowered.def_inst(id)).and_then(|c| c.constant_bits()));
+            }
+        });
+        assert_eq!(found, [scope], "{model}");
+    }
 }
 
 /// Blocks of shared memory that overlap become one array where the device takes no layout of it, and stay blocks where it does.

@@ -174,6 +174,8 @@ pub fn write(module: &Module) -> Vec<u8> {
 #[derive(Clone, Copy)]
 enum Position {
     Outside,
+    /// Behind the first instruction of a graph (SPV_ARM_graph).
+    Graphs,
     /// After `OpFunction`, before the first label.
     Head,
     Block,
@@ -227,13 +229,13 @@ impl<'a> Reader<'a> {
             }
         }
         match self.position {
-            Position::Outside => {}
+            Position::Outside | Position::Graphs => {}
             _ => {
                 let message = "the file ends inside a function".to_owned();
                 return Err(ReadError { word: self.words.len(), op: None, message });
             }
         }
-        if self.module.functions.is_empty() {
+        if self.module.functions.is_empty() && matches!(self.position, Position::Outside) {
             self.module.globals.append(&mut self.pending);
         } else {
             self.module.trailing = self.pending;
@@ -366,10 +368,16 @@ impl<'a> Reader<'a> {
                 self.module.functions.push(Function { lead, def: r, params, blocks, tail });
                 self.position = Position::Head;
             }
-            (Position::Outside, Op::Label | Op::FunctionParameter | Op::FunctionEnd) => {
+            (Position::Outside | Position::Graphs, Op::Label | Op::FunctionParameter | Op::FunctionEnd) => {
                 return Err("not inside a function".into());
             }
-            (Position::Outside, _) if op.is_terminator() => return Err("not inside a block".into()),
+            (Position::Outside | Position::Graphs, _) if op.is_terminator() => return Err("not inside a block".into()),
+            (Position::Graphs, Op::Function) => return Err("behind a graph; functions come before graphs".into()),
+            (Position::Outside, Op::GraphEntryPointARM | Op::GraphARM) => {
+                self.pending.push(r);
+                self.position = Position::Graphs;
+            }
+            (Position::Graphs, _) => self.pending.push(r),
             (Position::Outside, _) if self.module.functions.is_empty() && !op.is_line() => {
                 self.module.globals.append(&mut self.pending);
                 self.module.globals.push(r);

@@ -501,7 +501,7 @@ pub struct Module {
     pub globals: Vec<InstRef>,
     /// The functions, in file order.
     pub functions: Vec<Function>,
-    /// The instructions after the last function: usually none.
+    /// The instructions after the last function: usually none. Graphs (SPV_ARM_graph) are here, also in a module without functions.
     pub trailing: Vec<InstRef>,
     insts: Vec<Inst>,
     defs: IdMap<InstRef>,

@@ -16,6 +16,8 @@ pub(crate) enum Section {
     Processed,
     Annotation,
     Declaration,
+    /// The graphs of SPV_ARM_graph, which stand behind all functions.
+    Graph,
 }
 
 /// Returns true if an opcode is one of SPV_INTEL_memory_access_aliasing. Its text names no section for them: spirv-val wants them among
@@ -38,6 +40,7 @@ impl Section {
             Section::Processed => "OpModuleProcessed",
             Section::Annotation => "decorations",
             Section::Declaration => "types, constants and variables",
+            Section::Graph => "graphs",
         }
     }
 
@@ -59,10 +62,9 @@ impl Section {
             Op::Variable | Op::UntypedVariableKHR | Op::Undef | Op::ExtInst | Op::ExtInstWithForwardRefsKHR => {
                 Section::Declaration
             }
-            Op::TypeForwardPointer | Op::AsmTargetINTEL | Op::AsmINTEL => Section::Declaration,
+            Op::TypeForwardPointer | Op::GraphConstantARM | Op::AsmTargetINTEL | Op::AsmINTEL => Section::Declaration,
             op if is_alias_scope(op) => Section::Annotation,
-            // SPV_ARM_graph has graphs beside functions; they are kept as globals.
-            op if op.name().is_some_and(|n| n.starts_with("Graph")) => Section::Declaration,
+            op if op.name().is_some_and(|n| n.starts_with("Graph")) => Section::Graph,
             _ => return None,
         })
     }

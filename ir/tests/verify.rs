@@ -798,3 +798,72 @@ fn scopes_of_aliases_come_before_decorations() {
         assert_eq!(verify(&m), Ok(()), "sorted");
     }
 }
+
+/// Graphs (SPV_ARM_graph) stand behind the functions, if there are any; entry points name them before they are there.
+#[test]
+fn graphs_stand_behind_functions() {
+    let function = "%main = OpFunction %void None %fn
+        %label = OpLabel
+        OpReturn
+        OpFunctionEnd";
+    let graph = "OpGraphEntryPointARM %graph \"graph\" %in %out
+        %graph = OpGraphARM %type
+        %value = OpGraphInputARM %tensor %zero
+        %pair = OpExtInst %two %tosa 1 %value %weights
+        %first = OpCompositeExtract %tensor %pair 0
+        OpGraphSetOutputARM %first %zero
+        OpGraphEndARM";
+    let module = |first: &str, second: &str| {
+        let source = format!(
+            "OpCapability Shader
+            OpCapability VulkanMemoryModel
+            OpCapability Int8
+            OpCapability GraphARM
+            OpCapability TensorsARM
+            OpExtension \"SPV_ARM_graph\"
+            OpExtension \"SPV_ARM_tensors\"
+            %tosa = OpExtInstImport \"TOSA.001000.1\"
+            OpMemoryModel Logical Vulkan
+            OpDecorate %in DescriptorSet 0
+            OpDecorate %in Binding 0
+            OpDecorate %out DescriptorSet 0
+            OpDecorate %out Binding 1
+            %void = OpTypeVoid
+            %fn = OpTypeFunction %void
+            %uint = OpTypeInt 32 0
+            %char = OpTypeInt 8 0
+            %zero = OpConstant %uint 0
+            %rank = OpConstant %uint 4
+            %tensor = OpTypeTensorARM %char %rank
+            %two = OpTypeStruct %tensor %tensor
+            %pointer = OpTypePointer UniformConstant %tensor
+            %in = OpVariable %pointer UniformConstant
+            %out = OpVariable %pointer UniformConstant
+            %weights = OpGraphConstantARM %tensor 0
+            %type = OpTypeGraphARM 1 %tensor %tensor
+            {first}
+            {second}"
+        );
+        coop_ir::text::parse(&source)
+    };
+    for (first, second) in [(function, graph), ("", graph)] {
+        let mut m = module(first, second).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(verify(&m), Ok(()), "{first}");
+        let words = binary::write_words(&m);
+        let read = binary::read_words(&words).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(binary::write_words(&read), words, "{first}");
+        coop_ir::rewrite::sort_globals(&mut m);
+        coop_ir::rewrite::remove_unused_globals(&mut m, 0);
+        assert_eq!(verify(&m), Ok(()), "sorted: {first}");
+        assert_eq!(m.globals_with(Op::GraphConstantARM).count(), 1, "{first}");
+    }
+    let says = module(graph, function).expect_err("a function behind a graph").to_string();
+    assert!(says.contains("functions come before graphs"), "{says}");
+    let outside = module(
+        function,
+        "OpGraphEntryPointARM %g \"g\"\n%g = OpGraphARM %type\nOpGraphEndARM\n%v = OpGraphInputARM %tensor %zero",
+    );
+    fails(&outside.unwrap_or_else(|e| panic!("{e}")), 11, "it must be in a graph");
+    let inside = module(function, "%g = OpGraphARM %type\n%x = OpUndef %tensor\nOpGraphEndARM");
+    fails(&inside.unwrap_or_else(|e| panic!("{e}")), 11, "it must not be in a graph");
+}

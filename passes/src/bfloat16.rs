@@ -1,16 +1,17 @@
 //! Replaces bfloat16 by 16-bit integers where the device has no such type.
 //!
 //! Precondition: no matrices. Effect: the scalar type and everything made of it becomes the unsigned integer of 16
-//! bits; conversions from f32 and to f32 become shifts and a rounding to nearest even (NaN stays NaN); constants keep
-//! their bits. Loads, stores, selections, phis and composites need no change. Does nothing when the profile has
-//! `shaderBFloat16Type`, or when the module has no bfloat16. Refuses: dot products of bfloat16, conversions from and
-//! to types other than f16 and f32.
+//! bits; conversions from f32 and to f32 become shifts and a rounding to nearest even (NaN stays NaN), those from and to other types go
+//! through f32, as SPV_KHR_bfloat16 says; constants keep their bits. Loads, stores, selections, phis and composites need no change.
+//! Does nothing when the profile has `shaderBFloat16Type`, or when the module has no bfloat16. Refuses: dot products of bfloat16,
+//! conversions from and to 8-bit floats, and what SPV_KHR_bfloat16 does not allow.
 
 use crate::Refusal;
 use crate::decorations::{self, Decorated};
 use crate::pipeline::PassCx;
 use coop_device::Feature;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
+use coop_ir::effects::ExtSets;
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::{sort_globals, unify_types};
 use coop_ir::spv::{Capability, StorageClass};
@@ -42,7 +43,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let insts: Vec<InstRef> = m.functions.iter().flat_map(|f| f.insts()).collect();
     // Conversions become calls, which do not compute themselves: of their decorations only the rounding mode matters.
     let of_bf16 = |m: &Module, id: Id| {
-        let i = m.def_inst(id).filter(|i| i.op == Op::FConvert);
+        let i = m.def_inst(id).filter(|i| i.op.is_conversion());
         i.is_some_and(|i| i.ty.into_iter().chain(i.converted().and_then(|v| m.type_of(v))).any(|ty| is_bf16(m, ty)))
     };
     let decorated = decorations::take(m, &of_bf16);
@@ -52,7 +53,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
         Some((id, *mode.first()?))
     };
     let rounded = decorated.into_iter().filter_map(mode).collect();
-    let mut pass = Bf16 { rounded, functions: FxHashMap::default() };
+    let mut pass = Bf16 { rounded, functions: FxHashMap::default(), sets: ExtSets::new(m) };
     let mut g = Globals::new(m);
     for r in insts {
         pass.inst(m, &mut g, r)?;
@@ -123,8 +124,9 @@ fn casts(m: &mut Module) {
 struct Bf16 {
     /// The rounding mode of conversions, if it is not to nearest even.
     rounded: FxHashMap<Id, u32>,
-    /// The conversion functions, by source and result type.
-    functions: FxHashMap<(Id, Id), Id>,
+    /// The conversion functions, by conversion, source and result type.
+    functions: FxHashMap<(Op, Id, Id), Id>,
+    sets: ExtSets,
 }
 
 impl Bf16 {
@@ -136,16 +138,17 @@ impl Bf16 {
         let bf = |k: Option<(Scalar, u32)>| k.is_some_and(|k| k.0 == Scalar::BF16);
         let refuse =
             |why: String| Err(Refusal::new("refused-bfloat16", Some(r), why, "use f32, or a device with bfloat16"));
+        let any = bf(result) || i.ids().any(|id| bf(kind(m.type_of(id))));
         match i.op {
-            Op::FConvert if bf(result) || bf(operand) => {
+            _ if !any || self.sets.is_note(i) => Ok(()),
+            op if op.is_conversion() => {
                 let (Some(ty), Some(from), Some(value)) =
                     (i.ty, i.converted().and_then(|id| m.type_of(id)), i.converted())
                 else {
                     return Ok(());
                 };
                 let other = if bf(result) { operand } else { result };
-                if !matches!(other, Some((Scalar::Float { width: 16 | 32 }, _))) {
-                    let other = other.map_or_else(|| "another type".to_owned(), |(s, _)| s.to_string());
+                if let Some((other @ Scalar::Encoded { .. }, _)) = other {
                     return refuse(format!("a conversion between bfloat16 and {other} has no lowering yet"));
                 }
                 let (id, origin) = (i.result, i.origin);
@@ -155,33 +158,39 @@ impl Bf16 {
                         "a conversion to bfloat16 that rounds otherwise than to nearest even ({mode})"
                     ));
                 }
-                let function = match self.functions.get(&(from, ty)) {
+                let function = match self.functions.get(&(op, from, ty)) {
                     Some(f) => *f,
                     None => {
-                        let f = make(m, g, from, ty);
-                        self.functions.insert((from, ty), f);
+                        let f = make(m, g, op, from, ty);
+                        self.functions.insert((op, from, ty), f);
                         f
                     }
                 };
                 m.replace(r, Inst::new(Op::FunctionCall, Some(ty), id, [function, value].map(Operand::Id)).at(origin));
                 Ok(())
             }
-            Op::Dot if bf(operand) => refuse("a dot product of bfloat16 has no lowering yet".into()),
-            Op::FAdd | Op::FSub | Op::FMul | Op::FDiv | Op::FNegate | Op::MatrixTimesScalar if bf(result) => {
-                refuse(format!("{} works on bfloat16, which SPV_KHR_bfloat16 does not allow", i.op))
-            }
-            _ => Ok(()),
+            Op::Dot => refuse("a dot product of bfloat16 has no lowering yet".to_owned()),
+            op if op.takes_any_type() || op.moves_whole_values() || op.is_composite() => Ok(()),
+            op if op.moves_components() || op.is_access_chain() => Ok(()),
+            op if op.group_operation().is_some_and(|g| g.moves()) => Ok(()),
+            Op::Bitcast | Op::CopyLogical => Ok(()),
+            op => refuse(format!("{op} works on bfloat16, which SPV_KHR_bfloat16 does not allow")),
         }
     }
 }
 
-/// Makes the function that converts `from` to `to`, one of which is bfloat16.
-fn make(m: &mut Module, g: &mut Globals, from: Id, to: Id) -> Id {
+/// Makes the function for a conversion of `from` to `to`, one of which is bfloat16.
+fn make(m: &mut Module, g: &mut Globals, op: Op, from: Id, to: Id) -> Id {
     let narrowing = types::scalar_or_vector(m, to).is_some_and(|(s, _)| s == Scalar::BF16);
     let (other, len) =
         types::scalar_or_vector(m, if narrowing { from } else { to }).unwrap_or((Scalar::Float { width: 32 }, 1));
-    let name = if narrowing { "coop_bf16_from_float" } else { "coop_bf16_to_float" };
-    let mut b = FunctionBuilder::new(m, g, name, to, &[from]);
+    let name = match (narrowing, other) {
+        (true, Scalar::Float { .. }) => "coop_bf16_from_float".to_owned(),
+        (false, Scalar::Float { .. }) => "coop_bf16_to_float".to_owned(),
+        (true, _) => format!("coop_bf16_from_{other}"),
+        (false, _) => format!("coop_bf16_to_{other}"),
+    };
+    let mut b = FunctionBuilder::new(m, g, &name, to, &[from]);
     let value = b.param(0);
     let elem_of = |b: &FunctionBuilder<'_>, ty: Id| match Type::of(b.module, ty) {
         Some(Type::Vector { elem, .. }) => elem,
@@ -191,7 +200,11 @@ fn make(m: &mut Module, g: &mut Globals, from: Id, to: Id) -> Id {
     let mut parts = Vec::new();
     for at in 0..len {
         let one = if len == 1 { value } else { b.op(Op::CompositeExtract, from_elem, [value.into(), at.into()]) };
-        parts.push(if narrowing { narrow(&mut b, one, other, to_elem) } else { widen(&mut b, one, other, to_elem) });
+        parts.push(if narrowing {
+            narrow(&mut b, op, one, other, to_elem)
+        } else {
+            widen(&mut b, op, one, other, to_elem)
+        });
     }
     let value = match parts.as_slice() {
         [one] => *one,
@@ -200,19 +213,21 @@ fn make(m: &mut Module, g: &mut Globals, from: Id, to: Id) -> Id {
     b.finish(Some(value))
 }
 
-fn widen(b: &mut FunctionBuilder<'_>, value: Id, to: Scalar, to_ty: Id) -> Id {
+/// Converts bfloat16 to f32, and that to another type.
+fn widen(b: &mut FunctionBuilder<'_>, op: Op, value: Id, to: Scalar, to_ty: Id) -> Id {
     let u32_type = b.u32_type();
     let bits = b.ids(Op::UConvert, u32_type, &[value]);
     let Index::Value(bits) = b.u32_op(Op::ShiftLeftLogical, Index::Value(bits), Index::Const(16)) else { return bits };
     let f32_type = b.globals.scalar(b.module, Scalar::Float { width: 32 });
     let wide = b.ids(Op::Bitcast, f32_type, &[bits]);
-    if to.width() == 32 { wide } else { b.ids(Op::FConvert, to_ty, &[wide]) }
+    if to == (Scalar::Float { width: 32 }) { wide } else { b.ids(op, to_ty, &[wide]) }
 }
 
-fn narrow(b: &mut FunctionBuilder<'_>, value: Id, from: Scalar, to: Id) -> Id {
+/// Converts a number to f32, and that to bfloat16.
+fn narrow(b: &mut FunctionBuilder<'_>, op: Op, value: Id, from: Scalar, to: Id) -> Id {
     let u32_type = b.u32_type();
     let f32_type = b.globals.scalar(b.module, Scalar::Float { width: 32 });
-    let value = if from.width() == 32 { value } else { b.ids(Op::FConvert, f32_type, &[value]) };
+    let value = if from == (Scalar::Float { width: 32 }) { value } else { b.ids(op, f32_type, &[value]) };
     let bits = Index::Value(b.ids(Op::Bitcast, u32_type, &[value]));
     // Adding just under half a unit in the last place, plus the lowest kept bit, rounds to nearest even.
     let high = b.u32_op(Op::ShiftRightLogical, bits, Index::Const(16));

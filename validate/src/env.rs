@@ -1,7 +1,9 @@
 //! The environment that a module is meant for.
 
 use coop_ir::Module;
-use coop_ir::spv::Capability;
+use coop_ir::decorate::Decorations;
+use coop_ir::entry::entry_points;
+use coop_ir::spv::{Capability, ExecutionModel, MemoryModel};
 use std::fmt;
 use std::str::FromStr;
 
@@ -33,12 +35,18 @@ impl TargetEnv {
         ("vulkan1.4", TargetEnv::Vulkan14),
     ];
 
-    /// Returns the likely environment of a module: Vulkan with capability Shader, OpenCL with Kernel.
+    /// Returns the likely environment of a module: Vulkan with capability Shader, OpenCL with Kernel. Of a module with both, the
+    /// memory model and the entry points tell: Vulkan has neither the memory model of OpenCL nor kernels.
     pub fn of(module: &Module) -> TargetEnv {
-        if module.enables(Capability::Shader) {
-            TargetEnv::Vulkan14
-        } else if module.enables(Capability::Kernel) {
+        let (shader, kernel) = (module.enables(Capability::Shader), module.enables(Capability::Kernel));
+        let opencl = || {
+            let memory = module.memory_model().is_some_and(|(_, model)| model == MemoryModel::OpenCL);
+            memory || entry_points(module, &Decorations::new(module)).iter().any(|e| e.model == ExecutionModel::Kernel)
+        };
+        if kernel && (!shader || opencl()) {
             TargetEnv::OpenCl22
+        } else if shader {
+            TargetEnv::Vulkan14
         } else {
             TargetEnv::Universal
         }

@@ -31,7 +31,7 @@ use coop_ir::grammar::GroupOp;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{replace_uses, sort_globals, unify_types};
 use coop_ir::spv::{Decoration, GlslStd450 as Glsl};
-use coop_ir::types::{self, Scalar};
+use coop_ir::types::{self, Scalar, Type};
 use coop_ir::uses::Users;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 
@@ -97,6 +97,11 @@ fn is_half(m: &Module, ty: Id) -> bool {
     types::scalar_or_vector(m, ty).is_some_and(|(s, _)| s == F16)
 }
 
+/// Returns true if a type is a matrix of f16.
+fn has_half_columns(m: &Module, ty: Id) -> bool {
+    matches!(Type::of(m, ty), Some(Type::Matrix { column, .. }) if is_half(m, column))
+}
+
 /// Returns the number of components of a number or vector.
 fn len_of(m: &Module, ty: Id) -> u32 {
     types::scalar_or_vector(m, ty).map_or(1, |(_, len)| len)
@@ -133,6 +138,10 @@ impl Half {
             op if op.is_ext_inst() => return self.extended(b, r, &i),
             op if rounds(op) && value => self.rounded(b, r, &i),
             op if keeps_values(op) => b.keep(r),
+            Op::FmaKHR if value => self.fused(b, r, &i, i.ids().collect()),
+            _ if i.ty.is_some_and(|ty| has_half_columns(b.module, ty)) => {
+                self.rounded_columns(b, r, &i);
+            }
             op => return Err(self.refuse(r, &format!("{op} on f16"))),
         }
         Ok(())
@@ -149,6 +158,36 @@ impl Half {
         self.notes.moved.insert(result, exact);
         let len = len_of(b.module, ty);
         self.call_as(b, r, i, Helper::Round, len, &[exact]);
+    }
+
+    /// Emits the operation with a result of its own, and rounds the columns of that, a matrix.
+    fn rounded_columns(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst) {
+        let matrix = i.ty.and_then(|ty| Type::of(b.module, ty));
+        let (Some(Type::Matrix { column, cols: columns }), Some(ty), Some(result), false) =
+            (matrix, i.ty, i.result, self.excess)
+        else {
+            return b.keep(r);
+        };
+        let exact = b.op(i.op, ty, i.operands.iter().copied());
+        self.notes.moved.insert(result, exact);
+        let callee = self.helper(b, Helper::Round, len_of(b.module, column));
+        let mut rounded = Vec::new();
+        for n in 0..columns {
+            let one = b.op(Op::CompositeExtract, column, [exact.into(), n.into()]);
+            rounded.push(Operand::Id(b.ids(Op::FunctionCall, column, &[callee, one])));
+        }
+        b.module.replace(r, Inst::new(Op::CompositeConstruct, i.ty, i.result, rounded).at(i.origin));
+        b.keep(r);
+    }
+
+    /// Multiplies and adds, and rounds once; with excess precision as f32 does.
+    fn fused(&mut self, b: &mut FunctionBuilder<'_>, r: InstRef, i: &Inst, arguments: Vec<Id>) {
+        if self.excess {
+            return b.keep(r);
+        }
+        let len = i.ty.map_or(1, |ty| len_of(b.module, ty));
+        self.notes.plain.extend(i.result);
+        self.call_as(b, r, i, Helper::Fused, len, &arguments);
     }
 
     /// Replaces an instruction by a call.
@@ -260,18 +299,14 @@ impl Half {
             return Err(self.refuse(r, "an instruction of this set on f16"));
         };
         match number {
-            Glsl::Fma if !self.excess => {
-                let arguments: Vec<Id> = i.ids_from(2).collect();
-                let len = i.ty.map_or(1, |ty| len_of(b.module, ty));
-                self.notes.plain.extend(i.result);
-                self.call_as(b, r, i, Helper::Fused, len, &arguments);
-            }
+            Glsl::Fma if !self.excess => self.fused(b, r, i, i.ids_from(2).collect()),
             number if is_exact(number) => b.keep(r),
             Glsl::InterpolateAtCentroid | Glsl::InterpolateAtSample | Glsl::InterpolateAtOffset => {
                 return Err(self.refuse(r, "interpolation of f16"));
             }
             _ if i.ty.is_some_and(|ty| is_half(b.module, ty)) => self.rounded(b, r, i),
-            _ => return Err(self.refuse(r, "this instruction on f16")),
+            _ if i.ty.is_some_and(|ty| has_half_columns(b.module, ty)) => self.rounded_columns(b, r, i),
+            Glsl(n) => return Err(self.refuse(r, &format!("instruction {n} of GLSL.std.450 on f16"))),
         }
         Ok(())
     }

@@ -270,7 +270,13 @@ impl Integer {
         let reads = match number {
             Some(Glsl::SAbs | Glsl::SSign | Glsl::SMin | Glsl::SMax | Glsl::SClamp) => Reads::Signed,
             Some(Glsl::UMin | Glsl::UMax | Glsl::UClamp) => Reads::Unsigned,
-            _ => return Err(self.refuse(r, "this instruction on integers of 8 or 16 bits")),
+            // The exponent is a number of its own type.
+            Some(Glsl::Ldexp) => Reads::Low,
+            Some(Glsl(n)) => {
+                let what = format!("instruction {n} of GLSL.std.450 on integers of 8 or 16 bits");
+                return Err(self.refuse(r, &what));
+            }
+            None => return Err(self.refuse(r, "an instruction of this set on integers of 8 or 16 bits")),
         };
         let (head, operands) = i.operands.split_at(2);
         let operands = self.extended_operands(b, operands, reads);

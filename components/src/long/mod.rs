@@ -6,8 +6,10 @@
 //!
 //! Vectors of such integers are arrays before that ([`vectors`]).
 //!
+//! Constants that types and decorations name, such as lengths of arrays, become their low words too.
+//!
 //! Refuses: specialization constants, interfaces and atomic operations of them, selectors of
-//! `OpSwitch`, products of double width, and products of subgroups.
+//! `OpSwitch`, products of double width, products of subgroups, and constants of 2^32 and more where a type needs one.
 
 mod bits;
 mod float;
@@ -23,7 +25,7 @@ use crate::parts::MadeOf;
 use crate::pipeline::Cx;
 use crate::report::Software;
 use crate::storage::NOT_AT_ONCE;
-use coop_ir::builder::{FunctionBuilder, Globals};
+use coop_ir::builder::{FunctionBuilder, Globals, add_global};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::effects::{ExtSet, ExtSets};
 use coop_ir::grammar::GroupOp;
@@ -31,6 +33,7 @@ use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{replace_uses, sort_globals, unify_types};
 use coop_ir::spv::{GlslStd450 as Glsl, StorageClass};
 use coop_ir::types::{self, Scalar, Type};
+use coop_ir::uses::is_note;
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
 use pair::{Code, Order, Pair, Shift};
 
@@ -61,11 +64,11 @@ pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     let mut made = MadeOf::numbers(|_, s| matches!(s, Scalar::Int { width: 64, .. }));
-    check(m, &mut made)?;
+    let (constants, sets) = (Constants::new(m, &Specialization::new()), ExtSets::new(m));
+    check(m, &mut made, &constants)?;
     let mut g = Globals::new(m);
     let (uint, bool) = (g.uint(m, 32), g.bool(m));
     let code = Code::new(uint, bool, g.vector(m, uint, 2));
-    let (constants, sets) = (Constants::new(m, &Specialization::new()), ExtSets::new(m));
     let mut pass = Long {
         code,
         constants,
@@ -102,10 +105,24 @@ fn is_long(m: &Module, ty: Id) -> bool {
 }
 
 /// Refuses types and constants that can't become pairs.
-fn check(m: &Module, made: &mut MadeOf<'_>) -> Result<(), Refusal> {
+fn check(m: &Module, made: &mut MadeOf<'_>, constants: &Constants) -> Result<(), Refusal> {
     let mut longs = |ty: Option<Id>| ty.is_some_and(|ty| made.any(m, ty));
     for r in m.globals.iter().copied() {
         let i = m.inst(r);
+        for id in named_constants(m, i).filter(|id| longs(m.type_of(*id))) {
+            let value = constants.get(id).fixed();
+            if value.is_none() && m.def_inst(id).is_none_or(|c| c.op != Op::ConstantSizeOfEXT) {
+                return Err(refusal(r, &format!("the constant {id} of 64 bits that {} names", i.op)));
+            }
+            if let Some(value) = value.filter(|v| u32::try_from(*v).is_err()) {
+                let why = format!("{} names {value} ({id}), which does not fit into 32 bits", i.op);
+                return Err(Refusal::new(
+                    r,
+                    why,
+                    "give a smaller number there, or lower for a device with shaderInt64",
+                ));
+            }
+        }
         let why = match Type::of_inst(i) {
             Some(Type::Pointer { storage: class @ (StorageClass::Input | StorageClass::Output), pointee })
                 if longs(Some(pointee)) =>
@@ -124,6 +141,15 @@ fn check(m: &Module, made: &mut MadeOf<'_>) -> Result<(), Refusal> {
         return Err(refusal(r, &why));
     }
     Ok(())
+}
+
+/// Returns the constants that a type, a decoration or an execution mode names: lengths, sizes and distances, which are words in the
+/// output.
+fn named_constants<'m>(m: &'m Module, i: &'m Inst) -> impl Iterator<Item = Id> + 'm {
+    let names = i.op.is_type() || is_note(i.op) || i.op == Op::ExecutionModeId;
+    let target = i.note_target();
+    let constant = move |id: &Id| Some(*id) != target && m.def_inst(*id).is_some_and(|c| c.op.is_constant());
+    i.ids().filter(move |id| names && constant(id))
 }
 
 fn refusal(r: InstRef, what: &str) -> Refusal {
@@ -150,21 +176,37 @@ fn remove_unused(m: &mut Module, made: &FxHashSet<Id>) {
 }
 
 impl Long {
-    /// Makes constants pairs, and lengths of arrays words.
+    /// Makes constants pairs, and those words that types and decorations name.
     fn globals(&mut self, m: &mut Module, g: &mut Globals) {
         for r in m.globals.clone() {
             let i = m.inst(r).clone();
-            if i.op == Op::Constant && i.ty.is_some_and(|ty| is_long(m, ty)) {
-                let Some(value) = i.result.and_then(|id| self.constants.get(id).fixed()) else { continue };
-                let pair = Pair { low: g.u32(m, value as u32), high: g.u32(m, (value >> 32) as u32) };
-                self.pairs.extend(i.result.map(|id| (id, pair)));
-                m.replace(r, Inst::new(Op::ConstantComposite, i.ty, i.result, [pair.low, pair.high].map(Operand::Id)));
-            } else if let Some(Type::Array { len, .. }) = Type::of_inst(&i)
-                && m.type_of(len).is_some_and(|ty| is_long(m, ty))
-                && let Some(value) = self.constants.get(len).fixed_as::<u64>()
-            {
-                let word = g.u32(m, u32::try_from(value).unwrap_or(u32::MAX));
-                m.inst_mut(r).map_ids(|id| if id == len { word } else { id });
+            let (Some(id), true) = (i.result, i.ty.is_some_and(|ty| is_long(m, ty))) else { continue };
+            let pair = match i.op {
+                Op::Constant => {
+                    let Some(value) = self.constants.get(id).fixed() else { continue };
+                    Pair { low: g.u32(m, value as u32), high: g.u32(m, (value >> 32) as u32) }
+                }
+                // No descriptor is that large.
+                Op::ConstantSizeOfEXT => {
+                    let low = m.fresh_id();
+                    add_global(m, Inst::new(i.op, Some(self.code.uint), Some(low), i.operands.iter().copied()));
+                    Pair { low, high: g.u32(m, 0) }
+                }
+                _ => continue,
+            };
+            self.pairs.insert(id, pair);
+            m.replace(r, Inst::new(Op::ConstantComposite, i.ty, i.result, [pair.low, pair.high].map(Operand::Id)));
+        }
+        for r in m.globals.clone() {
+            let long = |id: &Id| m.type_of(*id).is_some_and(|ty| is_long(m, ty));
+            for id in named_constants(m, m.inst(r)).filter(long).collect::<Vec<_>>() {
+                let word = match (self.pairs.get(&id), self.constants.get(id).fixed()) {
+                    (Some(pair), _) => pair.low,
+                    (None, Some(value)) => g.u32(m, value as u32),
+                    (None, None) => continue,
+                };
+                let target = m.inst(r).note_target();
+                m.inst_mut(r).map_ids(|of| if of == id && Some(of) != target { word } else { of });
             }
         }
     }

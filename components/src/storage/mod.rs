@@ -17,7 +17,7 @@
 //! shared memory without a layout included, which gets one by the sizes of its numbers: the operations are loops of compare-exchange
 //! ([`atomics`]).
 //!
-//! Refuses: pointers to such variables that are chosen, passed or stored; untyped pointers; atomic operations on numbers of 64 bits;
+//! Refuses: pointers to such variables that are chosen, passed or stored; untyped pointers; such buffers of descriptor heaps; atomic operations on numbers of 64 bits;
 //! arrays of unknown length moved as a whole.
 
 mod access;
@@ -94,6 +94,7 @@ struct Storage {
 
 pub(crate) fn run(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
     no_untyped_pointers(m)?;
+    no_narrow_heaps(m, cx.lacks)?;
     let lacking = atomics::find(m, cx.lacks)?;
     let layout = Layout::new(m, own_types(m, &lacking));
     let mut buffers = find(m, &layout, cx.lacks, &lacking)?;
@@ -139,9 +140,12 @@ fn declare_numbers(m: &mut Module, lacks: Lacks) {
     }
 }
 
-/// Refuses pointers without a type, if there are values of such types.
+/// Refuses pointers without a type, if there are values of such types. Those to descriptors in a heap are kept, as descriptors are.
 fn no_untyped_pointers(m: &Module) -> Result<(), Refusal> {
-    let untyped = |ty: Id| matches!(Type::of(m, ty), Some(Type::UntypedPointer { .. }));
+    let untyped = |ty: Id| match Type::of(m, ty) {
+        Some(Type::UntypedPointer { storage }) => storage != StorageClass::UniformConstant,
+        _ => false,
+    };
     match m.all().find(|r| m.inst(*r).ty.is_some_and(untyped)) {
         Some(r) => {
             let why = "pointers without a type have no lowering to words yet";
@@ -149,6 +153,26 @@ fn no_untyped_pointers(m: &Module) -> Result<(), Refusal> {
         }
         None => Ok(()),
     }
+}
+
+/// Refuses buffers of descriptors in a heap whose numbers the device can't access: no variable stands for such a buffer.
+fn no_narrow_heaps(m: &Module, lacks: Lacks) -> Result<(), Refusal> {
+    let mut long_vectors = vectors::made_of();
+    for r in m.functions.iter().flat_map(|f| f.insts()).filter(|r| m.inst(*r).op == Op::BufferPointerEXT) {
+        let Some(Type::Pointer { storage, pointee }) = m.inst(r).ty.and_then(|ty| Type::of(m, ty)) else { continue };
+        let narrow = numbers(m, pointee).into_iter().find(|s| narrow_in(m, lacks, storage, *s));
+        let long = Some(LONG).filter(|s| lacks.in_software(m, *s) && long_vectors.any(m, pointee));
+        if let Some(s) = narrow.or(long) {
+            let why = format!("{s} in a buffer of a descriptor heap has no lowering to words yet");
+            return Err(Refusal::new(r, why, "bind the buffer as a variable, or store numbers of 32 bits in it"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if numbers have less than 32 bits, and the device can't access them in memory of a storage class.
+fn narrow_in(m: &Module, lacks: Lacks, memory: StorageClass, s: Scalar) -> bool {
+    s.width() < 32 && (lacks.storage(memory, s) || lacks.in_software(m, s))
 }
 
 /// Returns the types of the variables of shared memory that become words for their atomic operations.
@@ -166,9 +190,6 @@ fn own_types(m: &Module, lacking: &Lacking) -> Vec<Id> {
 fn find(m: &Module, layout: &Layout, lacks: Lacks, lacking: &Lacking) -> Result<FxHashMap<Id, Buffer>, Refusal> {
     let mut buffers = FxHashMap::default();
     let mut long_vectors = vectors::made_of();
-    let needs = |m: &Module, memory: StorageClass, s: Scalar| {
-        s.width() < 32 && (lacks.storage(memory, s) || lacks.in_software(m, s))
-    };
     let mut needing: FxHashMap<StorageClass, MadeOf<'_>> = FxHashMap::default();
     let mut any = MadeOf::numbers(|_, _| true);
     let no_layout = lacks.shared_layout(m);
@@ -190,7 +211,8 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks, lacking: &Lacking) -> Result<
         }
         let memory = if buffer_block { StorageClass::StorageBuffer } else { class };
         let vectors = lacks.in_software(m, LONG) && long_vectors.any(m, block);
-        let needed = needing.entry(memory).or_insert_with(|| MadeOf::numbers(move |m, s| needs(m, memory, s)));
+        let needed =
+            needing.entry(memory).or_insert_with(|| MadeOf::numbers(move |m, s| narrow_in(m, lacks, memory, s)));
         let plain = own || no_layout && class == StorageClass::Workgroup;
         let refuse = |why: String| Err(Refusal::new(r, why, "use storage buffers, uniform buffers or push constants"));
         if plain && descriptors.is_some() {
@@ -210,7 +232,7 @@ fn find(m: &Module, layout: &Layout, lacks: Lacks, lacking: &Lacking) -> Result<
                 Some(bytes.div_ceil(4 * words).max(1))
             }
             _ => {
-                let narrow = numbers(m, block).into_iter().find(|s| whole || needs(m, memory, *s));
+                let narrow = numbers(m, block).into_iter().find(|s| whole || narrow_in(m, lacks, memory, *s));
                 let narrow = narrow.map_or_else(String::new, |s| s.to_string());
                 return refuse(format!("{narrow} in {memory:?} memory has no lowering"));
             }

@@ -114,7 +114,8 @@ fn note_unfit(regs: &mut Regs, conv: &Conv, a: Row, n: u32) {
     }
 }
 
-/// Converts one value. A value out of range becomes the nearest one in range, as with saturation; NaN becomes 0.
+/// Converts one value. A value out of range becomes the nearest one in range, as with saturation; NaN becomes 0. What becomes
+/// bfloat16 becomes f32 before, as SPV_KHR_bfloat16 says.
 pub(super) fn convert(conv: &Conv, v: u64) -> u64 {
     let (from, to) = (conv.from, conv.to);
     let (fw, tw) = (from.bits(), to.bits());
@@ -149,7 +150,12 @@ pub(super) fn convert(conv: &Conv, v: u64) -> u64 {
             if from == to {
                 return v;
             }
-            let x = from.to_f64(v);
+            let x = match (from.to_f64(v), to) {
+                (x, Num::Bf16) if from == Num::F64 => {
+                    Num::F32.to_f64(Num::F32.round(x, conv.mode.unwrap_or(Rounding::NearestEven)))
+                }
+                (x, _) => x,
+            };
             let r = match conv.mode {
                 None => to.encode_f64(x),
                 Some(mode) => to.round(x, mode),
@@ -164,7 +170,14 @@ fn integer_to(to: Num, negative: bool, magnitude: u64, conv: &Conv) -> u64 {
     if magnitude == 0 {
         return 0;
     }
-    let r = to.round_parts(negative, magnitude, 0, false, conv.mode.unwrap_or(Rounding::NearestEven));
+    let mode = conv.mode.unwrap_or(Rounding::NearestEven);
+    let r = match to {
+        Num::Bf16 => {
+            let single = Num::F32.round_parts(negative, magnitude, 0, false, mode);
+            to.round(Num::F32.to_f64(single), mode)
+        }
+        _ => to.round_parts(negative, magnitude, 0, false, mode),
+    };
     saturated(conv, false, negative, r)
 }
 

@@ -38,6 +38,7 @@ impl Verifier<'_> {
             let inst = self.module.inst(r);
             if !inst.op.is_line() && !is_alias_scope(inst.op) && inst.op.info().is_some() {
                 match Section::of(inst.op) {
+                    Some(Section::Graph) => self.problem(11, r, "it must be in a graph"),
                     Some(section) if section < last => {
                         self.problem(11, r, format_args!("it must come before {}", last.name()));
                     }
@@ -47,15 +48,34 @@ impl Verifier<'_> {
             }
             self.global(r, inst);
         }
-        let leads = self.module.functions.iter().flat_map(|f| &f.lead);
-        for &r in leads.chain(&self.module.trailing) {
+        for &r in self.module.functions.iter().flat_map(|f| &f.lead) {
             if !self.is_aside(self.module.inst(r)) {
                 self.problem(11, r, "it must not stand after a function");
             }
         }
+        self.graphs();
         for r in self.module.all() {
             if let Some(ty) = self.module.inst(r).ty {
                 self.must_be_type(r, ty, "result type");
+            }
+        }
+    }
+
+    /// Checks what stands after the functions: graphs, which consist of inputs, instructions and outputs.
+    fn graphs(&mut self) {
+        let mut inside = false;
+        for &r in &self.module.trailing {
+            let inst = self.module.inst(r);
+            match inst.op {
+                Op::GraphARM => inside = true,
+                Op::GraphEndARM => inside = false,
+                Op::GraphEntryPointARM => {}
+                Op::GraphInputARM | Op::GraphSetOutputARM if !inside => self.problem(11, r, "it must be in a graph"),
+                Op::GraphInputARM | Op::GraphSetOutputARM => {}
+                Op::ExtInst | Op::CompositeExtract if inside => {}
+                _ if self.is_aside(inst) => {}
+                _ if inside => self.problem(11, r, "it must not be in a graph"),
+                _ => self.problem(11, r, "it must not stand after a function"),
             }
         }
     }

@@ -180,6 +180,7 @@ pub(super) fn refers_forward(op: Op) -> bool {
             | Op::ExecutionMode
             | Op::ExecutionModeId
             | Op::TypeForwardPointer
+            | Op::GraphEntryPointARM
             | Op::ExtInstWithForwardRefsKHR
     )
 }

@@ -8,7 +8,7 @@
 //!  2. Every id that is used is defined. An id among the words of an instruction with an unknown opcode may be defined by
 //!     it, for its function if it is in one; an instruction with a known opcode defines its result only, whatever surplus
 //!     words it has.
-//!  3. Globals are defined before they are used. Entry points, execution modes, names and decorations may refer to
+//!  3. Globals are defined before they are used. Entry points, those of graphs too, execution modes, names and decorations may refer to
 //!     what follows, types to a pointer type that `OpTypeForwardPointer` has named, and functions to one another.
 //!  4. In a function, a definition dominates its uses; a use by `OpPhi` counts as one at the end of the block that the
 //!     value comes from. Nothing but names and decorations uses an id of another function.
@@ -23,7 +23,8 @@
 //!  9. Result type, result and operands are those that the grammar asks for: none is missing, and ids are ids and
 //!     words are words, but in what is beyond the grammar, which is marked as opaque.
 //! 10. An instruction has at most 65535 words.
-//! 11. Globals are in the order of SPIR-V's sections, and what belongs into functions is in functions.
+//! 11. Globals are in the order of SPIR-V's sections, and what belongs into functions is in functions. Behind the functions are
+//!     graphs (SPV_ARM_graph) only.
 //! 12. Result types are types, and so are the elements and members of types; columns of matrices are vectors. Integers are
 //!     signed or not.
 //! 13. Function types, parameters, calls and returns agree.

@@ -87,8 +87,7 @@ fn stays_exact(m: &Module, r: InstRef, widened: &FxHashMap<Id, Elem>) -> bool {
         _ if !makes && !takes => true,
         Op::CooperativeMatrixLoadKHR | Op::CooperativeMatrixLoadTensorNV => makes,
         Op::CooperativeMatrixMulAddKHR => !makes,
-        Op::ConstantNull | Op::Undef | Op::Phi | Op::Select | Op::CopyObject | Op::Load | Op::Store => true,
-        op => is_note(op) || is_debug(m, inst),
+        op => op.moves_whole_values() || is_note(op) || is_debug(m, inst),
     }
 }
 

@@ -365,7 +365,10 @@ impl Symbols {
     fn converted(&mut self, conv: &Conv, v: Value) -> Taint {
         let (from, to) = (conv.from, conv.to);
         let (fw, tw) = (from.bits(), to.bits());
+        // SPV_KHR_bfloat16 has f32 between, so that the number may be rounded twice.
+        let twice = to == Num::Bf16 && (from == Num::F64 || !from.is_float() && fw > Num::F32.precision());
         match conv.op {
+            op if twice => self.opaque(tw, &format!("{op} {fw} {tw} {:?}", conv.mode), &Symbols::identity(v)),
             Op::FConvert if !(conv.saturate && (from == Num::E8M0 || to == Num::E8M0)) => {
                 let v = self.bounded(conv, v);
                 self.round(conv, v)
