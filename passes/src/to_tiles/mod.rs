@@ -38,6 +38,8 @@ mod staging;
 mod tensor;
 mod whole_reduce;
 
+pub use memory::has_wide_stride;
+
 use crate::builtins::Builtins;
 use crate::decorations::{self, Decorated};
 use crate::inline::Carriers;
@@ -189,7 +191,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, lean: bool) -> Result<(), Refusal>
             "name the device with --profile, or use --target scalar",
         ));
     };
-    memory::narrow_strides(m);
+    memory::narrow_strides(m, profile);
     let constants = Constants::new(m, &Specialization::new());
     narrow_factors::run(m, &constants, profile);
     let logical = logical(m, &constants)?;
