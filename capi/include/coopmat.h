@@ -288,7 +288,7 @@ typedef struct CoopmatPipelineOptions {
  */
 typedef struct CoopmatRequirements {
   /**
-   * The subgroup size to require (`VkPipelineShaderStageRequiredSubgroupSizeCreateInfo`); 0 if none.
+   * The subgroup size to require (`VkPipelineShaderStageRequiredSubgroupSizeCreateInfo`); 0 if none, and the driver may choose.
    */
   uint32_t subgroup_size;
   /**

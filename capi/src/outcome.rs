@@ -50,7 +50,7 @@ pub enum CoopmatKind {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoopmatRequirements {
-    /// The subgroup size to require (`VkPipelineShaderStageRequiredSubgroupSizeCreateInfo`); 0 if none.
+    /// The subgroup size to require (`VkPipelineShaderStageRequiredSubgroupSizeCreateInfo`); 0 if none, and the driver may choose.
     pub subgroup_size: u32,
     /// 1 if the pipeline must require full subgroups (`VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT`),
     /// else 0.

@@ -15,9 +15,9 @@ use coop_ir::decorate::Decorations;
 use coop_ir::entry::entry_points;
 use coop_ir::nearest::{DidYouMean, nearest};
 use coop_ir::text::{PrintOptions, print};
-use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Target, Vulkan, lower_with};
+use coop_passes::{Error, Lanes, Lowered, Options, PASSES, Refusal, Target, Vulkan, Warning, lower_with};
 use coop_validate::{Finding, Level, Part};
-use coopmat::fit::{Fit, lacking, or_scalar};
+use coopmat::fit::{Fit, Shortage, lacking, or_scalar};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -341,7 +341,14 @@ fn fit(
                 // What was taken instead is what is to be seen.
                 let _ = seen.lower(loaded, &Options { target: Target::Scalar, ..options.clone() });
             }
-            taken?
+            let mut taken = taken?;
+            let shortage = Shortage::of(&taken.lowered, profile);
+            taken.lowered.report.warnings.extend(shortage.map(|shortage| Warning {
+                id: "few-registers",
+                message: format!("{shortage}: the driver may refuse it, or compile for minutes"),
+                remedy: "--lanes local-index, which requires no size".to_owned(),
+            }));
+            taken
         }
         None => Fit { lowered, lacking: Vec::new() },
     };

@@ -163,12 +163,16 @@ fn what_the_device_does_not_list_is_refused_unless_asked_for() {
 }
 
 /// The modules of `testdata/drivers/gpu`, each with a GPU whose driver does not make its pipeline, and what it does.
-const NOT_MADE: [(&str, &str, &str); 6] = [
+const NOT_MADE: [(&str, &str, &str); 10] = [
     ("length-in-constant", "amd-navi31", "crashed"),
     ("length-in-constant", "nvk-ampere", "refused"),
     ("length-in-constant", "intel-xe2", "refused"),
+    ("wide-stride", "nvk-turing", "refused"),
+    ("wide-stride", "nvk-ampere", "refused"),
     ("struct-of-matrices", "intel-xe2", "crashed"),
     ("struct-of-matrices", "intel-arc", "crashed"),
+    ("struct-initializer", "intel-xe2", "crashed"),
+    ("struct-initializer", "intel-arc", "crashed"),
     ("spills-over-4-kib", "apple-m1", "crashed"),
 ];
 

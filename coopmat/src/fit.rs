@@ -5,6 +5,7 @@ use coop_device::Profile;
 use coop_ir::{InstRef, Module, binary};
 use coop_passes::{Cause, Error, Lowered, Options, Refusal, Target, Warning};
 use coop_validate::{Finding, Level};
+use std::fmt;
 use std::sync::Arc;
 
 /// Returns the requirements of a module that a device does not support: a lowering removes matrices, not the types of
@@ -78,6 +79,39 @@ pub fn or_scalar(
     scalar.report.not_taken.push(format!("{}: {refusal}", report.target));
     let lacking = lacking(&scalar.module, options, device, scalar.report.required_subgroup_size);
     Ok(Fit { lowered: scalar, lacking })
+}
+
+/// Registers that scalar code lacks: Intel's drivers refuse what spills too much, and take minutes to find out.
+pub struct Shortage {
+    /// The subgroup size that the code requires.
+    pub size: u32,
+    /// The registers of 32 bits that an invocation has with that size.
+    pub has: u64,
+    /// Those that its arrays take.
+    pub needs: u64,
+}
+
+impl Shortage {
+    /// Returns what scalar code lacks that requires a subgroup size, on a device whose driver chooses the size by the registers where none is required.
+    pub fn of(lowered: &Lowered, device: &Profile) -> Option<Shortage> {
+        let report = &lowered.report;
+        let (size, registers) = (report.required_subgroup_size?, device.registers_of_subgroup()?);
+        let (has, needs) = (u64::from(registers / size.max(1)), coop_passes::registers_of_arrays(&lowered.module));
+        let lacks = report.target == Target::Scalar.to_string() && needs > has;
+        lacks.then_some(Shortage { size, has, needs })
+    }
+
+    /// Returns true if most of what the arrays hold is spilled.
+    pub fn is_large(&self) -> bool {
+        self.needs > self.has.saturating_mul(2)
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shortage { size, has, needs } = self;
+        write!(f, "an invocation has {has} registers with subgroups of {size}, and its arrays take {needs}")
+    }
 }
 
 /// Lowers the component types that a device lacks: in the output of a lowering, or in a module without matrices, which a lowering

@@ -1,6 +1,6 @@
 //! Computes the outcome for a module, a device and a pipeline.
 
-use crate::fit::{self, Fit};
+use crate::fit::{self, Fit, Shortage};
 use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared, Refused, Requirements, Target};
 use coop_components::Lacks;
 use coop_device::subgroup::specialized_for;
@@ -86,17 +86,21 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     {
         return outcome;
     }
-    if !coop_passes::has_length_in_constant(&prepared.module) {
+    let because = if coop_passes::has_length_in_constant(&prepared.module) {
+        "a constant is the length of a matrix, at which drivers end"
+    } else if coop_passes::has_wide_stride(&prepared.module, device.profile()) {
+        "a matrix is loaded or stored with a stride of 64 bits, which the driver does not compile"
+    } else {
         return Outcome::Native;
-    }
-    // The device has the matrices, and no driver makes the pipeline: the length is asked for in a function, if that can be.
+    };
+    // The device has the matrices, and its driver does not make the pipeline: what is lowered has neither, if that can be.
     let mut options = options.clone();
     if options.target == Target::Auto {
         options.target = Target::Khr;
     }
     match (Query { options: &options, ..question }).lowered_for(&[]) {
         Outcome::Lowered(mut lowered) => {
-            lowered.because.push("a constant is the length of a matrix, at which drivers end".into());
+            lowered.because.push(because.into());
             Outcome::Lowered(lowered)
         }
         _ => Outcome::Native,
@@ -242,8 +246,11 @@ impl Query<'_> {
             first = self.lower_to(coop_passes::Target::Khr, lanes).or(first);
         }
         let fits = |fit: &Fit| can_require || !fit.lowered.report.full_subgroups;
-        if self.options.lanes != Lanes::Auto || self.options.target == Target::Khr || first.as_ref().is_ok_and(fits) {
+        if self.options.lanes != Lanes::Auto || self.options.target == Target::Khr {
             return first;
+        }
+        if first.as_ref().is_ok_and(fits) {
+            return first.map(|fit| self.with_registers(fit));
         }
         let by_index = self.lower_to(coop_passes::Target::Scalar, coop_passes::Lanes::LocalIndex);
         match (first, by_index) {
@@ -258,6 +265,31 @@ impl Query<'_> {
             }
             (first, Err(_)) => first,
         }
+    }
+
+    /// Returns other code in the place of scalar code that lacks registers, if there can be any: for lanes by local index, or else, where it lacks many, with
+    /// the device's matrices.
+    fn with_registers(&self, fit: Fit) -> Fit {
+        let Some(shortage) = Shortage::of(&fit.lowered, self.device.profile()) else { return fit };
+        let subgroup_size = fit.lowered.report.required_subgroup_size;
+        let base = coop_passes::Options { subgroup_size, ..self.base.clone() };
+        let by_index = self.lower_with(&base, coop_passes::Target::Scalar, coop_passes::Lanes::LocalIndex);
+        let other = match by_index {
+            Ok(by_index) => Some((by_index, format!("subgroups of the device: {shortage}"))),
+            Err(error) if self.options.target == Target::Auto && shortage.is_large() => {
+                let with_matrices = self.lower_with(&base, coop_passes::Target::Khr, coop_passes::Lanes::Subgroup).ok();
+                let with_matrices = with_matrices.filter(|other| other.lacking.len() <= fit.lacking.len());
+                with_matrices.map(|other| (other, format!("scalar: {shortage}; lanes by local index: {error}")))
+            }
+            Err(_) => None,
+        };
+        let Some((mut other, why)) = other else { return fit };
+        let not_taken = &mut other.lowered.report.not_taken;
+        if other.lowered.report.target == coop_passes::Target::Scalar.to_string() {
+            not_taken.extend(fit.lowered.report.not_taken);
+        }
+        not_taken.push(why);
+        other
     }
 
     /// The lowering of a module that is made for subgroups of a size that the device has not: by local index, so that it has
@@ -355,9 +387,11 @@ impl Query<'_> {
     fn finished(&self, lowered: coop_passes::Lowered, words: Vec<u32>, lacking: &[Finding]) -> Lowered {
         let coop_passes::Lowered { module, report } = lowered;
         let (features, extensions) = needs(&module, self.device.profile());
+        let chosen = report.required_subgroup_size.is_none() && self.device.profile().registers_of_subgroup().is_some();
         let requirements = Requirements {
             subgroup_size: report.required_subgroup_size,
             full_subgroups: report.full_subgroups,
+            any_subgroup_size: chosen && !coop_passes::depends_on_subgroups(&module),
             shared_memory: report.added_shared_memory,
             capabilities: report.added_capabilities,
             features,

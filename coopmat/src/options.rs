@@ -20,7 +20,8 @@ pub enum Target {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Lanes {
     /// [`Lanes::Subgroup`] if the device can require subgroup sizes and full subgroups, else [`Lanes::LocalIndex`]; that too
-    /// where a module is made for subgroups of a size that the device has not.
+    /// where a module is made for subgroups of a size that the device has not, and in code without matrices that holds more numbers than subgroups of
+    /// that size have registers ([`Requirements::any_subgroup_size`](crate::Requirements::any_subgroup_size)).
     #[default]
     Auto,
     /// Its index in a subgroup of the device. The pipeline must then require what [`Requirements`](crate::Requirements)

@@ -62,6 +62,9 @@ pub struct Requirements {
     pub subgroup_size: Option<u32>,
     /// True if the pipeline requires full subgroups, by `VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT`.
     pub full_subgroups: bool,
+    /// True if the pipeline is best made without any requirement on subgroups, whatever the module's own pipeline requires: the words run with subgroups of
+    /// any size, and the driver chooses one for which the registers suffice.
+    pub any_subgroup_size: bool,
     /// Bytes of shared memory that the words have besides the module's own.
     pub shared_memory: u32,
     /// The capabilities that the words declare and the module does not.

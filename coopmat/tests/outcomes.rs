@@ -166,10 +166,55 @@ fn slow_matrices_are_left_alone() {
     assert_eq!(target(&slow, &options).target, Target::Khr);
 }
 
+/// Intel's drivers refuse code that spills too much, and choose the size of subgroups by the registers that a shader needs: code without matrices that
+/// holds much leaves the size to them, whatever the module's own pipeline requires.
+#[test]
+fn what_holds_more_than_the_registers_leaves_the_size_to_the_driver() {
+    let module = Prepared::read_bytes(&bytes("bench/matmul_khr_f16.spv")).expect("a module");
+    let mut options = PipelineOptions::default();
+    for (id, value) in (0..).zip([512, 128, 128, 64, 32, 32, 1]) {
+        options.specialization.set_u32(id, value);
+    }
+    for required in [None, Some(32)] {
+        options.required_subgroup_size = required;
+        for (name, target) in
+            [("intel-arc", Target::Auto), ("intel-arc", Target::Scalar), ("intel-xe2", Target::Scalar)]
+        {
+            options.target = target;
+            options.always_lower = true;
+            let taken = lowered(module.for_pipeline(&device(name), &options));
+            let needs = &taken.requirements;
+            assert_eq!(
+                (taken.target, needs.subgroup_size, needs.full_subgroups),
+                (Target::Scalar, None, false),
+                "{taken:?}"
+            );
+            assert!(needs.any_subgroup_size, "{taken:?}");
+            assert!(taken.not_taken.iter().any(|why| why.contains("registers")), "{taken:?}");
+        }
+        let elsewhere = lowered(module.for_pipeline(&device("nvidia-h100"), &options));
+        assert_eq!((elsewhere.requirements.subgroup_size, elsewhere.requirements.any_subgroup_size), (Some(32), false));
+    }
+    // Attention moves elements between lanes, which lanes by local index can't: the driver takes its matrices, slow or not.
+    let attention = Prepared::read_bytes(&bytes("bench/flash_khr.spv")).expect("a module");
+    let mut of_attention = PipelineOptions::default();
+    for (id, value) in (0..).zip([128, 128, 32, 64, 32, 1]) {
+        of_attention.specialization.set_u32(id, value);
+    }
+    of_attention.required_subgroup_size = Some(32);
+    let taken = lowered(attention.for_pipeline(&device("intel-arc"), &of_attention));
+    assert_eq!((taken.target, taken.requirements.subgroup_size), (Target::Khr, Some(32)), "{taken:?}");
+    assert!(taken.not_taken.iter().any(|why| why.contains("registers")), "{taken:?}");
+    options.lanes = Lanes::Subgroup;
+    let asked = lowered(module.for_pipeline(&device("intel-arc"), &options));
+    assert_eq!((asked.requirements.subgroup_size, asked.requirements.any_subgroup_size), (Some(32), false));
+}
+
 #[test]
 fn the_size_that_the_pipeline_requires_is_the_one_that_is_meant() {
     let mut options = PipelineOptions::default();
     options.target = Target::Scalar;
+    options.lanes = Lanes::Subgroup;
     options.always_lower = true;
     for size in [8, 16, 32] {
         options.required_subgroup_size = Some(size);

@@ -384,6 +384,14 @@ impl Profile {
         sizes.filter(|n| (limits.min_subgroup_size..=limits.max_subgroup_size).contains(n)).collect()
     }
 
+    /// Returns the registers of 32 bits that a subgroup has, where that does not depend on its size and the driver chooses the size by what a
+    /// shader needs, if none is required: on Intel's GPUs, a subgroup is a thread of 128 registers, each with 32 bits for as many invocations
+    /// as the smallest subgroup has.
+    pub fn registers_of_subgroup(&self) -> Option<u32> {
+        let Limits { min_subgroup_size: min, max_subgroup_size: max, .. } = self.limits;
+        (self.api.is_vulkan() && self.driver.contains("Intel") && min < max).then(|| min.saturating_mul(128))
+    }
+
     /// Returns true if the device lists the extension.
     pub fn has_extension(&self, name: &str) -> bool {
         self.extensions.iter().any(|extension| extension == name)
@@ -506,6 +514,15 @@ mod tests {
             assert_eq!(p.khr_properties.is_empty(), !p.has(Feature::CooperativeMatrix), "{}", p.name);
             assert!(p.limits.subgroup_size > 1 && p.slow_matrices == slow::source(&p.device), "{}", p.name);
         }
+    }
+
+    /// Devices whose subgroups share registers: those of Intel, with subgroups of several sizes.
+    #[test]
+    fn registers_are_those_of_a_subgroup_on_intels_gpus() {
+        let profiles = Profile::builtin_names().filter_map(Profile::builtin);
+        let of = |p: Profile| Some((p.name.clone(), p.registers_of_subgroup()?));
+        let found: Vec<(String, u32)> = profiles.filter_map(of).collect();
+        assert_eq!(found, [("intel-arc".to_owned(), 1024), ("intel-xe2".to_owned(), 2048)]);
     }
 
     /// A profile with slow matrices has matrices, and names the source.

@@ -88,6 +88,37 @@ fn a_length_in_a_constant_is_lowered() {
     }
 }
 
+/// NVK refuses matrices whose strides have 64 bits (cli/tests/compile.rs has that), and takes what they are lowered to.
+#[test]
+fn a_wide_stride_is_lowered() {
+    let gpus = ["nvk-ampere", "nvk-turing"];
+    if gpus.iter().any(|gpu| Driver::Gpu(gpu).wrapper_or_skip("a wide stride").is_none()) {
+        return;
+    }
+    let name = "drivers/gpu/wide-stride";
+    let output = compile(&["--gpu", &gpus.join(","), "--part", "testdata", "--only", name, "--target", "auto,khr"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    for row in rows(&output) {
+        assert_eq!((row[2].as_str(), row[3].as_str()), ("", "1"), "{row:?}");
+    }
+}
+
+/// Intel's driver refuses code that spills too much: what is best for the A770 is code without matrices, for subgroups of a size that the driver chooses.
+#[test]
+fn the_best_for_an_arc_is_compiled() {
+    if Driver::Gpu("intel-arc").wrapper_or_skip("products").is_none() {
+        return;
+    }
+    let names = ["--only", "bench/matmul q4_0 khr", "--only", "bench/flash attention 64 nv2"];
+    let output = compile(&[&["--gpu", "intel-arc", "--part", "bench", "--target", "auto"][..], &names].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    for row in rows(&output) {
+        assert_eq!((row[2].as_str(), row[3].as_str()), ("", "3"), "{row:?}");
+    }
+}
+
 /// Modules that a driver makes no pipeline of are told apart and kept.
 #[test]
 fn crashes_and_refusals_are_told_apart_and_kept() {

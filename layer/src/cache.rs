@@ -23,6 +23,8 @@ pub(crate) struct Replacement {
     pub(crate) subgroup_size: Option<u32>,
     /// True if it must require full subgroups.
     pub(crate) full_subgroups: bool,
+    /// True if it is best made without requirements on subgroups.
+    pub(crate) any_subgroup_size: bool,
     /// The lowering and its reasons, for the log.
     pub(crate) said: String,
 }
@@ -169,13 +171,19 @@ impl Folder {
 }
 
 fn encode(key: &Key, known: &CachedOutcome) -> Vec<u8> {
-    let none = Replacement { words: Vec::new(), subgroup_size: None, full_subgroups: false, said: String::new() };
+    let none = Replacement {
+        words: Vec::new(),
+        subgroup_size: None,
+        full_subgroups: false,
+        any_subgroup_size: false,
+        said: String::new(),
+    };
     let r = known.as_deref().unwrap_or(&none);
     let header = [
         MAGIC,
         u32::from(known.is_some()),
         r.subgroup_size.unwrap_or(0),
-        u32::from(r.full_subgroups),
+        u32::from(r.full_subgroups) | u32::from(r.any_subgroup_size) << 1,
         r.said.len() as u32,
         r.words.len() as u32,
     ];
@@ -196,7 +204,7 @@ fn decode(key: &Key, bytes: &[u8]) -> Option<CachedOutcome> {
     let words =
         |bytes: &[u8]| -> Vec<u32> { bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect() };
     let (header, rest) = content.split_at_checked(HEADER * 4)?;
-    let [magic, kind, size, full, text, count] = words(header)[..] else { return None };
+    let [magic, kind, size, flags, text, count] = words(header)[..] else { return None };
     let (said, rest) = rest.split_at_checked(text as usize)?;
     if magic != MAGIC || rest.len() != (count as usize).checked_mul(4)? {
         return None;
@@ -207,7 +215,8 @@ fn decode(key: &Key, bytes: &[u8]) -> Option<CachedOutcome> {
     let replacement = Replacement {
         words: words(rest),
         subgroup_size: (size != 0).then_some(size),
-        full_subgroups: full != 0,
+        full_subgroups: flags & 1 != 0,
+        any_subgroup_size: flags & 2 != 0,
         said: String::from_utf8(said.to_vec()).ok()?,
     };
     Some(Some(Arc::new(replacement)))
@@ -298,7 +307,13 @@ mod tests {
     fn lowered(words: usize) -> CachedOutcome {
         let said = "lowered to Scalar, because".to_owned();
         let words = (0..words as u32).map(|n| n.wrapping_mul(0x9e37_79b9)).collect();
-        Some(Arc::new(Replacement { words, subgroup_size: Some(8), full_subgroups: true, said }))
+        Some(Arc::new(Replacement {
+            words,
+            subgroup_size: Some(8),
+            full_subgroups: true,
+            any_subgroup_size: true,
+            said,
+        }))
     }
 
     #[test]

@@ -320,6 +320,9 @@ impl<'a> Objects<'a> {
         if lowered.full_subgroups {
             info.flags |= vk::ShaderCreateFlagsEXT::REQUIRE_FULL_SUBGROUPS;
         }
+        if lowered.any_subgroup_size {
+            info.flags &= !vk::ShaderCreateFlagsEXT::REQUIRE_FULL_SUBGROUPS;
+        }
         info.p_next = chain.head();
         info.code_size = lowered.words.len() * 4;
         info.p_code = lowered.words.as_ptr().cast();

@@ -120,6 +120,7 @@ pub(crate) unsafe fn stage_module(device: &Device, active: &LayerState, source: 
             Some(Arc::new(Replacement {
                 subgroup_size: lowered.requirements.subgroup_size,
                 full_subgroups: lowered.requirements.full_subgroups,
+                any_subgroup_size: lowered.requirements.any_subgroup_size,
                 words: lowered.words,
                 said,
             }))
@@ -346,11 +347,12 @@ impl ChangedStage {
         // SAFETY: the caller's promise.
         let asked = unsafe { chain::find::<vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo<'_>>(stage.p_next) };
         // A size that the driver has not is emulated.
-        let foreign = lowered.is_some()
+        let emulated = lowered.is_some()
             && device.active.as_ref().is_some_and(|active| {
                 let has = active.target.profile().subgroup_sizes();
                 asked.is_some_and(|asked| !has.contains(&asked.required_subgroup_size))
             });
+        let foreign = emulated || lowered.is_some_and(|lowered| lowered.any_subgroup_size);
         let other_size = size.is_some() || foreign;
         // SAFETY: as above.
         let mut chain =

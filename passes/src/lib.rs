@@ -53,6 +53,8 @@ pub use lengths::has_length_in_constant;
 pub use pipeline::{PASSES, Pass, lower, lower_with};
 pub use refusals::{REFUSALS, RefusalRule, refusal_rule};
 pub use report::{Argument, KernelArguments, LoweredMatrix, Report, Size, SizeSource, SubgroupSize, Timing, Warning};
+pub use subgroups::{depends_on_subgroups, registers_of_arrays};
+pub use to_tiles::has_wide_stride;
 
 /// The instructions that the output may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

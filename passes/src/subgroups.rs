@@ -1,14 +1,17 @@
 //! Chooses the subgroup sizes to lower for, and checks that a pipeline can require the chosen one.
 
 use crate::kernel;
+use crate::matrix::lanes;
 use crate::report::{SizeSource, SubgroupSize, Warning};
 use crate::{Cause, Lanes, Options, Refusal, Report};
 use coop_device::subgroup::{SpecializedFor, specialized_for};
 use coop_device::{Limits, Profile};
-use coop_ir::constant::{Const, Constants};
+use coop_ir::constant::{Const, Constants, Specialization};
 use coop_ir::decorate::Decorations;
 use coop_ir::entry::{EntryPoint, entry_points};
-use coop_ir::{InstRef, Module};
+use coop_ir::hash::FxHashMap;
+use coop_ir::types::{Type, natural_size};
+use coop_ir::{Id, InstRef, Module, Op};
 
 /// The id of the refusal of a size.
 const RULE: &str = "refused-subgroup-size";
@@ -197,6 +200,38 @@ fn enough_subgroups(profile: &Profile, at: Option<InstRef>, extents: [u64; 3], s
     Err(misfit(at, why, "require larger subgroups, or make the workgroup smaller"))
 }
 
+/// Returns true if what the module does may depend on the size of its subgroups. Scalar code for lanes by local index does not.
+pub fn depends_on_subgroups(module: &Module) -> bool {
+    lanes::depends_on_subgroups(module)
+}
+
+/// The memory that functions of a module have for arrays: variables, and arrays that come along several ways. Of the function with the most, in registers of
+/// 32 bits for each invocation.
+pub fn registers_of_arrays(module: &Module) -> u64 {
+    let constants = Constants::new(module, &Specialization::new());
+    let mut known: FxHashMap<Id, u64> = FxHashMap::default();
+    let mut of = |ty: Id| {
+        let size = || natural_size(module, &constants, ty).map_or(0, |(bytes, _)| bytes.div_ceil(4));
+        *known.entry(ty).or_insert_with(size)
+    };
+    let mut most = 0;
+    for function in &module.functions {
+        let mut sum = 0u64;
+        for inst in function.insts().map(|r| module.inst(r)) {
+            let held = match inst.op {
+                Op::Variable => inst.ty.and_then(|ty| pointee(module, ty)),
+                Op::Phi => {
+                    inst.ty.filter(|ty| matches!(Type::of(module, *ty), Some(Type::Array { .. } | Type::Struct { .. })))
+                }
+                _ => None,
+            };
+            sum = sum.saturating_add(held.map_or(0, &mut of));
+        }
+        most = most.max(sum);
+    }
+    most
+}
+
 /// Returns the remedy if x is not a multiple of the subgroup size.
 fn other_size(x: u64, permitted: Option<&[u32]>) -> String {
     let local = "--lanes local-index needs no full subgroups";
@@ -219,4 +254,12 @@ fn list(sizes: &[u32]) -> String {
         _ => words.concat(),
     };
     format!("--subgroup-size {text}")
+}
+
+/// Returns the type that pointers of a type point to.
+fn pointee(module: &Module, ty: Id) -> Option<Id> {
+    match Type::of(module, ty)? {
+        Type::Pointer { pointee, .. } => Some(pointee),
+        _ => None,
+    }
 }

@@ -13,11 +13,11 @@ use crate::workgroup::Workgroup;
 use crate::{Lanes, Options, Refusal, kernel};
 use coop_device::SubgroupOperations;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
-use coop_ir::constant::Constants;
+use coop_ir::constant::{Constants, Specialization};
 use coop_ir::decode::decode;
 use coop_ir::decorate::Decorations;
 use coop_ir::grammar::ExecutionScope;
-use coop_ir::hash::FxHashMap;
+use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::insert_before;
 use coop_ir::spv::{BuiltIn, Capability, Decoration, Scope};
 use coop_ir::types::Scalar;
@@ -147,13 +147,8 @@ impl LaneSource {
         }
         for r in m.functions.iter().flat_map(|f| f.insts()).collect::<Vec<_>>() {
             let i = m.inst(r);
-            let words: Vec<u32> = i.operands.iter().map(|o| o.word()).collect();
-            let mut scopes: SmallVec<[usize; 2]> = SmallVec::new();
-            decode(m, i.op, i.ty, &words, &mut |piece| {
-                scopes.extend((piece.kind == Kind::IdScope).then_some(piece.start));
-            });
-            scopes
-                .retain(|at| i.id(*at).is_some_and(|s| constants.get(s).value() == Some(u64::from(Scope::Subgroup.0))));
+            let mut scopes = scopes(m, i);
+            scopes.retain(|at| is_subgroup(constants, i, *at));
             for at in scopes {
                 let workgroup = g.u32(m, Scope::Workgroup.0);
                 m.inst_mut(r).operands[at] = workgroup.into();
@@ -303,10 +298,42 @@ impl LaneSource {
     }
 }
 
-/// Returns true if lanes are counted by local index and their subgroups are none of the device's.
+/// Returns true if lanes are counted by local index and their subgroups are none of the device's. Where the driver chooses the size by what a shader
+/// needs, they are of no size that is known.
 pub(crate) fn simulates(options: &Options<'_>) -> bool {
-    let device = options.profile.map(|p| p.limits.subgroup_size);
-    options.lanes == Lanes::LocalIndex && device != Some(options.subgroup_size.unwrap_or(1))
+    let known = options.profile.filter(|p| p.registers_of_subgroup().is_none()).map(|p| p.limits.subgroup_size);
+    options.lanes == Lanes::LocalIndex && known != Some(options.subgroup_size.unwrap_or(1))
+}
+
+/// Returns true if what the module does may depend on the size of the device's subgroups: it reads a variable that tells about them, or has an instruction
+/// with their scope.
+pub(crate) fn depends_on_subgroups(m: &Module) -> bool {
+    let constants = Constants::new(m, &Specialization::new());
+    let decorations = Decorations::new(m);
+    let told = ABOUT_SUBGROUPS.into_iter().chain(MASKS).flat_map(|b| decorations.with_built_in(b));
+    let told: FxHashSet<Id> = told.collect();
+    let of_subgroups = |r: InstRef| {
+        let i = m.inst(r);
+        works_on_subgroup(m, &constants, i)
+            || i.ids().any(|id| told.contains(&id))
+            || scopes(m, i).into_iter().any(|at| is_subgroup(&constants, i, at))
+    };
+    m.functions.iter().flat_map(|f| f.insts()).any(of_subgroups)
+}
+
+/// Returns the places of operands that are scopes.
+fn scopes(m: &Module, i: &Inst) -> SmallVec<[usize; 2]> {
+    let words: Vec<u32> = i.operands.iter().map(|o| o.word()).collect();
+    let mut scopes: SmallVec<[usize; 2]> = SmallVec::new();
+    decode(m, i.op, i.ty, &words, &mut |piece| {
+        scopes.extend((piece.kind == Kind::IdScope).then_some(piece.start));
+    });
+    scopes
+}
+
+/// Returns true if the operand at a place is the scope of a subgroup.
+fn is_subgroup(constants: &Constants, i: &Inst, at: usize) -> bool {
+    i.id(at).is_some_and(|s| constants.get(s).value() == Some(u64::from(Scope::Subgroup.0)))
 }
 
 /// Returns true if the invocations of a subgroup execute an instruction together. An unknown scope counts as one of these.

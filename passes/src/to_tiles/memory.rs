@@ -7,12 +7,16 @@ use super::Tiles;
 use super::inst::{Slot, malformed};
 use super::shape::Mat;
 use crate::Refusal;
+use crate::device::is_nvidia;
 use crate::matrix::address::narrow;
 use crate::matrix::affine::Affine;
 use crate::matrix::placement::{AxisSplit, Placement};
 use crate::matrix::pointer::{MemoryLocation, place, steppable};
 use crate::matrix::position::LanePosition;
-use coop_ir::builder::{FunctionBuilder, Index};
+use coop_device::Profile;
+use coop_ir::builder::{FunctionBuilder, Globals, Index};
+use coop_ir::constant::{Constants, Specialization};
+use coop_ir::rewrite::insert_before;
 use coop_ir::spv::{MemoryAccess, StorageClass};
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
@@ -185,21 +189,71 @@ impl Tiles<'_, '_> {
     }
 }
 
-/// Takes strides of 64 bits as they were before they were made that wide: there are drivers that do not compile such.
-pub(super) fn narrow_strides(m: &mut Module) {
-    let width = |m: &Module, id: Id| m.type_of(id).and_then(|ty| types::scalar(m, ty)).map(Scalar::width);
+/// Makes strides of 64 bits those of 32: there are drivers that do not compile such (`docs/drivers.md`). Lines of a
+/// matrix that are 2^32 elements apart are in no buffer and in no shared memory. From an address they can be reached, so a stride there stays if it may be as
+/// large and the driver takes it.
+pub(super) fn narrow_strides(m: &mut Module, profile: &Profile) {
+    let constants = Constants::new(m, &Specialization::new());
+    let mut g = Globals::new(m);
     for r in m.all().collect::<Vec<_>>() {
-        let at = match m.inst(r).op {
-            Op::CooperativeMatrixLoadKHR => 2,
-            Op::CooperativeMatrixStoreKHR => 3,
-            _ => continue,
-        };
-        let Some(stride) = m.inst(r).id(at).filter(|id| width(m, *id) == Some(64)) else { continue };
+        let Some((at, stride)) = wide_stride(m, m.inst(r)) else { continue };
         let conversion = m.def_inst(stride).filter(|i| matches!(i.op, Op::UConvert | Op::SConvert));
-        if let Some(from) = conversion.and_then(|i| i.id(0)).filter(|from| width(m, *from) == Some(32)) {
-            m.inst_mut(r).operands[at] = Operand::Id(from);
-        }
+        let before = conversion.and_then(|i| i.id(0)).filter(|from| width(m, *from) == Some(32));
+        let known = constants.get(stride).fixed();
+        let narrow = match (before, known.map(u32::try_from)) {
+            (Some(before), _) => before,
+            (None, Some(Ok(known))) => g.u32(m, known),
+            (None, _) if is_address(m, r) && !ends_at_wide_strides(profile) => continue,
+            (None, _) => {
+                let (ty, narrow) = (g.uint(m, 32), m.fresh_id());
+                let origin = m.inst(r).origin;
+                insert_before(m, r, Inst::new(Op::UConvert, Some(ty), Some(narrow), [stride.into()]).at(origin));
+                narrow
+            }
+        };
+        m.inst_mut(r).operands[at] = Operand::Id(narrow);
     }
+}
+
+/// Returns true if a module loads or stores a matrix with a stride of 64 bits, at which the device's driver ends or refuses (`docs/drivers.md`), and which it
+/// takes with 32, as lowered code has it.
+pub fn has_wide_stride(m: &Module, profile: &Profile) -> bool {
+    if !ends_at_wide_strides(profile) {
+        return false;
+    }
+    let constants = Constants::new(m, &Specialization::new());
+    let mut strides = m.functions.iter().flat_map(|f| f.insts()).filter_map(|r| wide_stride(m, m.inst(r)));
+    // NVIDIA's own driver takes constants.
+    strides.any(|(_, stride)| profile.driver != "NVIDIA" || constants.get(stride).value().is_none())
+}
+
+/// Returns true for the drivers of NVIDIA's GPUs and lavapipe.
+fn ends_at_wide_strides(profile: &Profile) -> bool {
+    is_nvidia(Some(profile)) || profile.driver == "llvmpipe"
+}
+
+/// Returns the stride of a load or store and the place of its operand, if it has 64 bits.
+fn wide_stride(m: &Module, i: &Inst) -> Option<(usize, Id)> {
+    let at = match i.op {
+        Op::CooperativeMatrixLoadKHR => 2,
+        Op::CooperativeMatrixStoreKHR => 3,
+        _ => return None,
+    };
+    i.id(at).filter(|id| width(m, *id) == Some(64)).map(|stride| (at, stride))
+}
+
+fn width(m: &Module, id: Id) -> Option<u32> {
+    m.type_of(id).and_then(|ty| types::scalar(m, ty)).map(Scalar::width)
+}
+
+/// Returns true if the pointer of a load or store is a physical address.
+fn is_address(m: &Module, r: InstRef) -> bool {
+    let pointer = m.inst(r).matrix_access().and_then(|access| m.type_of(access.pointer));
+    let storage = pointer.and_then(|ty| match types::Type::of(m, ty)? {
+        types::Type::Pointer { storage, .. } => Some(storage),
+        _ => None,
+    });
+    storage == Some(StorageClass::PhysicalStorageBuffer)
 }
 
 /// Both conditions, as far as there are any.

@@ -39,6 +39,8 @@ mod tensor;
 mod whole_reduce;
 mod wide_factors;
 
+pub use memory::has_wide_stride;
+
 use crate::builtins::Builtins;
 use crate::decorations::{self, Decorated};
 use crate::inline::Carriers;
@@ -190,7 +192,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, lean: bool) -> Result<(), Refusal>
             "name the device with --profile, or use --target scalar",
         ));
     };
-    memory::narrow_strides(m);
+    memory::narrow_strides(m, profile);
     let constants = Constants::new(m, &Specialization::new());
     narrow_factors::run(m, &constants, profile);
     let widened = wide_factors::run(m, profile);
