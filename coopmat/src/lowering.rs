@@ -41,19 +41,6 @@ fn beside<A: Send, B>(other: impl Fn() -> A + Sync, own: impl FnOnce() -> B) -> 
     })
 }
 
-/// Returns the first fault of a module that was written, as [`verify::verify_words`] finds it. A large one's types of values are checked beside the
-/// rest.
-fn problem(words: &[u32]) -> Option<String> {
-    let module = match binary::read_words(words) {
-        Ok(module) => module,
-        Err(error) => return Some(error.to_string()),
-    };
-    let types = || verify::verify_types(&module);
-    let rest = || verify::verify_read(&module).err().unwrap_or_default();
-    let (types, rest) = if module.arena_len() < WORTH_A_THREAD { (types(), rest()) } else { beside(types, rest) };
-    rest.first().or(types.first()).map(ToString::to_string)
-}
-
 pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOptions) -> Outcome {
     let values = match prepared.values(&options.specialization) {
         Ok(values) => values,
@@ -159,8 +146,8 @@ impl Query<'_> {
             return if lacking.is_empty() { Outcome::Native } else { self.not_enough(lacking.to_vec(), Vec::new()) };
         }
         let words = binary::write_words(&lowered.module);
-        if let Some(problem) = problem(&words) {
-            return self.not_well_formed(problem);
+        if let Err(problems) = verify::verify_words(&words) {
+            return self.not_well_formed(problems.first().map_or_else(String::new, ToString::to_string));
         }
         if !still.is_empty() {
             let still = still.iter().map(|f| finding(&lowered.module, f)).collect();
@@ -173,12 +160,13 @@ impl Query<'_> {
 
     /// Answers a question about the module, checks its rules, if the options ask for that, and lowers it: the answer, and the refusal or
     /// warnings and what became of the lowering. All only read the module, so the first two are done on a thread beside the last, if
-    /// the module is large.
+    /// rules are checked and the module is large.
     fn checked_and_fitted<T: Send>(&self, question: impl Fn() -> T + Sync) -> (T, Checked) {
         let check = || (question(), self.tolerated());
         // Whatever ends the lowering of a module that breaks rules, the rules are what is reported.
         let fit = || catch_unwind(AssertUnwindSafe(|| self.fitted()));
-        let ((answer, tolerated), fit) = if self.module.arena_len() < WORTH_A_THREAD {
+        let alone = !self.options.check_rules || self.module.arena_len() < WORTH_A_THREAD;
+        let ((answer, tolerated), fit) = if alone {
             let checked = check();
             // Nobody asks for the lowering of a module that breaks rules.
             let fit = if checked.1.is_ok() { Some(fit()) } else { None };
