@@ -428,13 +428,23 @@ impl Query<'_> {
         Outcome::Refused(Box::new(refused))
     }
 
+    /// The subgroup size that the module runs with as it is: what the pipeline requires, or what the module is known to be made for,
+    /// or the device's.
+    #[cfg(feature = "rules")]
+    fn own_subgroup_size(&self) -> u32 {
+        let looks = !self.base.assume_any_subgroup_size;
+        let made_for = || looks.then(|| specialized_for(self.module, &self.base.spec, true)).flatten().map(|f| f.size);
+        let size = self.options.required_subgroup_size.or_else(made_for);
+        size.unwrap_or(self.device.profile().limits.subgroup_size)
+    }
+
     /// Checks the module with its constants. Returns the refusal if it breaks rules, and else warnings of those that
     /// [`TOLERATED`] names.
     #[cfg(feature = "rules")]
     fn check_rules(&self) -> Result<Vec<String>, Refused> {
         let mut rules = coop_validate::Options::default();
         rules.specialization.clone_from(&self.base.spec);
-        rules.subgroup_size = self.options.required_subgroup_size;
+        rules.subgroup_size = Some(self.own_subgroup_size());
         // As it will be lowered: what slang's lambdas capture is passed as it means it.
         let module = coop_ir::captures::as_passed(self.module);
         let report = coop_validate::check(&module, &rules);

@@ -356,6 +356,74 @@ fn modules_that_break_rules_are_refused_with_what_they_break() {
     }
 }
 
+/// Each row of the workgroup copies a matrix.
+#[cfg(feature = "uniformity")]
+const SUBGROUP_FOR_EACH_ROW: &str = r#"
+    OpCapability Shader
+    OpCapability VulkanMemoryModel
+    OpCapability CooperativeMatrixKHR
+    OpExtension "SPV_KHR_cooperative_matrix"
+    OpMemoryModel Logical Vulkan
+    OpEntryPoint GLCompute %main "main" %in %out %local
+    OpExecutionMode %main LocalSize 8 2 1
+    OpDecorate %floats ArrayStride 4
+    OpDecorate %block Block
+    OpMemberDecorate %block 0 Offset 0
+    OpDecorate %in DescriptorSet 0
+    OpDecorate %in Binding 0
+    OpDecorate %out DescriptorSet 0
+    OpDecorate %out Binding 1
+    OpDecorate %local BuiltIn LocalInvocationId
+    %void = OpTypeVoid
+    %nothing = OpTypeFunction %void
+    %uint = OpTypeInt 32 0
+    %uint3 = OpTypeVector %uint 3
+    %float = OpTypeFloat 32
+    %c0 = OpConstant %uint 0
+    %c2 = OpConstant %uint 2
+    %c3 = OpConstant %uint 3
+    %c8 = OpConstant %uint 8
+    %c64 = OpConstant %uint 64
+    %ty = OpTypeCooperativeMatrixKHR %float %c3 %c8 %c8 %c2
+    %floats = OpTypeRuntimeArray %float
+    %block = OpTypeStruct %floats
+    %to_block = OpTypePointer StorageBuffer %block
+    %to_float = OpTypePointer StorageBuffer %float
+    %to_uint3 = OpTypePointer Input %uint3
+    %in = OpVariable %to_block StorageBuffer
+    %out = OpVariable %to_block StorageBuffer
+    %local = OpVariable %to_uint3 Input
+    %main = OpFunction %void None %nothing
+    %entry = OpLabel
+    %id = OpLoad %uint3 %local
+    %row = OpCompositeExtract %uint %id 1
+    %at = OpIMul %uint %row %c64
+    %from = OpAccessChain %to_float %in %c0 %at
+    %m = OpCooperativeMatrixLoadKHR %ty %from %c0 %c8
+    %to = OpAccessChain %to_float %out %c0 %at
+    OpCooperativeMatrixStoreKHR %to %m %c0 %c8
+    OpReturn
+    OpFunctionEnd
+"#;
+
+/// As CubeCL's kernels are: the rows of a workgroup are its subgroups, and each has a pointer of its own.
+#[cfg(feature = "uniformity")]
+#[test]
+fn rules_are_checked_for_the_devices_subgroups() {
+    let mut options = PipelineOptions::default();
+    options.check_rules = true;
+    let module = coop_ir::text::parse(SUBGROUP_FOR_EACH_ROW).unwrap_or_else(|e| panic!("{e}"));
+    let rows = Prepared::read(&coop_ir::binary::write_words(&module)).expect("what was written reads");
+    let device = device("mesa-lavapipe-debian12");
+    lowered(rows.for_pipeline(&device, &options));
+    // Two rows are a subgroup of 16, and what the pipeline requires comes first.
+    options.required_subgroup_size = Some(16);
+    let refused = refused(rows.for_pipeline(&device, &options));
+    assert_eq!(refused.rule, "refused-rules");
+    assert!(refused.findings.iter().any(|f| f.rule == "uniformity-operand"), "{refused:?}");
+    assert!(!refused.to_string().contains("default"), "{refused}");
+}
+
 /// As IREE's compiler makes them.
 #[test]
 fn the_memory_model_of_glsl_is_a_warning() {

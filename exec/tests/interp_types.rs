@@ -82,6 +82,30 @@ fn e5m2(bits: u8) -> f32 {
     half::f16::from_bits(u16::from(bits) << 8).to_f32()
 }
 
+/// Exponents of 8, 16 and 64 bits, with a sign and without.
+#[test]
+fn exponents_of_other_widths() {
+    let types = "%c5 = OpConstant %uint 5
+         %schar = OpTypeInt 8 1
+         %short = OpTypeInt 16 1
+         %long = OpTypeInt 64 1
+         %glsl = OpExtInstImport \"GLSL.std.450\"
+         %one = OpConstant %float 1
+         %x0 = OpConstant %schar -2
+         %x1 = OpConstant %short -1
+         %x2 = OpConstant %long -3
+         %x3 = OpConstant %long 4294967296
+         %x4 = OpConstant %long -4294967296
+         %x5 = OpConstant %byte 100";
+    let exponents = ["%x0", "%x1", "%x2", "%x3", "%x4", "%x5"];
+    let body = (0..).zip(exponents).map(|(i, x)| {
+        format!("%to{i} = OpAccessChain %ptr %out %c0 %c{i}\n%v{i} = OpExtInst %float %glsl Ldexp %one {x}\nOpStore %to{i} %v{i}\n")
+    });
+    let module = shader("%float", 4, types, &body.collect::<String>());
+    let out = run_clean(&module, &[], &[vec![0; 24], vec![0x55; 24]], Config::default());
+    assert_eq!(from_f32s(&out[1]), [0.25, 0.5, 0.125, f32::INFINITY, 0.0, 100f32.exp2()]);
+}
+
 /// A 16 x 32 times 32 x 16 of small floats, their sum in f32, and the sum as a small float again.
 #[test]
 fn small_floats() {

@@ -488,7 +488,8 @@ fn well_formed(module: &Module) -> Result<(), Refusal> {
     malformed(at, why)
 }
 
-/// Returns the refusal with an instruction of the input: if a pass generated the one that it names, the one with that origin.
+/// Returns the refusal with an instruction of the input, in its place and its reason: if a pass generated or changed the one that
+/// it names, the one with that origin.
 fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
     let read = |r: InstRef| {
         if r.index() < original.arena_len() {
@@ -497,7 +498,19 @@ fn placed(refusal: Refusal, original: &Module, module: &Module) -> Refusal {
         let origin = module.inst(r).origin?;
         original.all().find(|o| original.inst(*o).origin == Some(origin))
     };
-    Refusal { at: refusal.at.and_then(read), ..refusal }
+    let at = refusal.at.and_then(read);
+    let reason = match (refusal.at, at) {
+        (Some(changed), Some(at)) if module.inst(changed).op != original.inst(at).op => {
+            renamed(&refusal.reason, &module.inst(changed).op.to_string(), &original.inst(at).op.to_string())
+        }
+        _ => refusal.reason,
+    };
+    Refusal { at, reason, ..refusal }
+}
+
+/// Returns the text with another word in the place of one.
+fn renamed(text: &str, old: &str, new: &str) -> String {
+    text.split(' ').map(|word| if word == old { new } else { word }).collect::<Vec<_>>().join(" ")
 }
 
 fn check(module: &Module, pass: &Pass, verify: bool) -> Result<(), Error> {

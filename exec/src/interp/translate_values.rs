@@ -387,8 +387,24 @@ fn ext(types: &Types, inst: &Inst, ty: Ty, dst: Row, args: &[Arg], out: &mut Vec
     for (slot, a) in rows.iter_mut().zip(args) {
         *slot = a.row;
     }
+    if op == GlslStd450::Ldexp
+        && let Some(conv) = args.get(1).and_then(|exponent| exponent_of_32_bits(types.numeric(exponent.ty)?.0))
+    {
+        out.push(Ins::Convert { conv, dst, a: rows[1], n });
+        rows[1] = dst;
+    }
     out.push(Ins::Ext { op, num, dst, args: rows, n });
     Ok(true)
+}
+
+/// Returns the conversion of an exponent of another width to the 32 bits that are executed. A larger number is as good as the largest.
+fn exponent_of_32_bits(from: Num) -> Option<Conv> {
+    let Num::Int { width, signed } = from else { return None };
+    // A narrower one without a sign has its bits already.
+    if width == 32 || width < 32 && !signed {
+        return None;
+    }
+    Some(Conv { op: Op::SConvert, from, to: Num::Int { width: 32, signed: true }, saturate: width > 32, mode: None })
 }
 
 /// Returns true if `eval::execute` executes the instruction component by component.
