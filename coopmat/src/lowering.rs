@@ -3,7 +3,7 @@
 use crate::fit::{self, Fit, Shortage};
 use crate::{Device, Finding, Lanes, Lowered, Outcome, PipelineOptions, Prepared, Refused, Requirements, Target};
 use coop_components::Lacks;
-use coop_device::subgroup::specialized_for;
+use coop_device::subgroup::{SpecializedFor, specialized_for};
 use coop_device::{Feature, Profile, Requirement, capability_requirement, spirv_extension};
 use coop_ir::{InstRef, Module, Op, binary, verify};
 use std::collections::BTreeSet;
@@ -289,9 +289,8 @@ impl Query<'_> {
         let has = self.device.profile().subgroup_sizes();
         let (size, has_parts, sign) = match self.base.subgroup_size {
             Some(size) => (size, false, "the pipeline requires it".to_owned()),
-            None if self.base.assume_any_subgroup_size => return None,
             None => {
-                let found = specialized_for(self.module, &self.base.spec, true)?;
+                let found = self.made_for()?;
                 (
                     found.size,
                     found.has_parts,
@@ -428,13 +427,20 @@ impl Query<'_> {
         Outcome::Refused(Box::new(refused))
     }
 
+    /// The subgroup size that the module is known to be made for, unless it is assumed to run with any.
+    fn made_for(&self) -> Option<SpecializedFor> {
+        if self.base.assume_any_subgroup_size {
+            return None;
+        }
+        specialized_for(self.module, &self.base.spec, true)
+    }
+
     /// The subgroup size that the module runs with as it is: what the pipeline requires, or what the module is known to be made for,
     /// or the device's.
     #[cfg(feature = "rules")]
     fn own_subgroup_size(&self) -> u32 {
-        let looks = !self.base.assume_any_subgroup_size;
-        let made_for = || looks.then(|| specialized_for(self.module, &self.base.spec, true)).flatten().map(|f| f.size);
-        let size = self.options.required_subgroup_size.or_else(made_for);
+        let required = self.options.required_subgroup_size;
+        let size = required.or_else(|| self.made_for().map(|found| found.size));
         size.unwrap_or(self.device.profile().limits.subgroup_size)
     }
 
