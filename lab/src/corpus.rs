@@ -78,6 +78,8 @@ enum Source {
         variant: Option<String>,
         /// Ways to use it, for devices with other subgroups each.
         ways: Vec<Way>,
+        /// The elements of a figure's grid that a workgroup computes.
+        tile: u64,
     },
     Generated {
         profile: String,
@@ -99,6 +101,8 @@ pub struct Use {
     pub module: Module,
     /// The entry point, the constants and the subgroup size; the rest is for runs.
     pub case: Case,
+    /// The elements of the figure's grid that a workgroup computes; 1 for what is no figure.
+    pub tile: u64,
 }
 
 impl Member {
@@ -109,9 +113,9 @@ impl Member {
                 let profile = GeneratorProfile::from_name(profile)
                     .ok_or_else(|| Error::case(format!("there is no generator '{profile}'")))?;
                 let made = generate(profile, &entropy(*seed, ENTROPY));
-                Ok(Use { module: made.module, case: Case::parse(&made.case, Path::new(""))? })
+                Ok(Use { module: made.module, case: Case::parse(&made.case, Path::new(""))?, tile: 1 })
             }
-            Source::File { module, case, variant, ways } => {
+            Source::File { module, case, variant, ways, tile } => {
                 let mut used = match case {
                     Some(case) => Case::load(case)?,
                     None => Case { workgroups: [1; 3], ..Case::default() },
@@ -125,7 +129,7 @@ impl Member {
                     used.subgroup_size = way.subgroup_size.or(used.subgroup_size);
                     used.full_subgroups |= way.full_subgroups;
                 }
-                Ok(Use { module: read(module)?, case: used })
+                Ok(Use { module: read(module)?, case: used, tile: *tile })
             }
         }
     }
@@ -186,7 +190,7 @@ fn testdata(folder: &str) -> Result<Vec<Member>, Error> {
                 let (module, case) = (subject.module.clone(), Some(path.clone()));
                 members.push(Member {
                     name: format!("{folder}/{name}"),
-                    source: Source::File { module, case, variant, ways: Vec::new() },
+                    source: Source::File { module, case, variant, ways: Vec::new(), tile: 1 },
                 });
             }
         }
@@ -211,6 +215,7 @@ fn bench() -> Result<Vec<Member>, Error> {
                 case: Some(list.folder.join(figure.case_of(contender))),
                 variant: None,
                 ways: vec![way],
+                tile: one.map_or(1, |one| one.tile.into_iter().map(u64::from).product()),
             };
             members.push(Member { name: format!("bench/{} {what}", figure.name), source });
         };
@@ -244,7 +249,7 @@ fn llama_members() -> Vec<Member> {
             spec: entry.spec.iter().map(|(id, value)| (id.clone(), Number::Int((*value).into()))).collect(),
         });
         let ways = ways.collect();
-        let source = Source::File { module: member.path.to_owned(), case: None, variant: None, ways };
+        let source = Source::File { module: member.path.to_owned(), case: None, variant: None, ways, tile: 1 };
         Member { name: format!("llama/{}", llama::stem(member.path)), source }
     };
     members.map(member).collect()

@@ -1,7 +1,9 @@
 //! `cooplab code`: what a driver's compiler makes of the measured kernels, lowered and written by hand.
 //!
 //! For each figure of `testdata/bench` the module with matrices of workgroup scope is lowered with the tiles that the list
-//! of figures has for that, and the hand-written modules are compiled with theirs. Each is a process of its own.
+//! of figures has for that, and the hand-written modules are compiled with theirs. Each is a process of its own. Besides
+//! what the compiler says, the instructions that are executed are counted: a case's first workgroup runs in the
+//! interpreter, as far as control flow goes, and the sum over its subgroups is divided by the size of its tile.
 
 use std::fmt::Write;
 use std::process::Stdio;
@@ -11,10 +13,12 @@ use clap::Args;
 use coop_cli::Status;
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::process::{self, End, Limits};
+use coop_exec::Case;
 use coop_exec::compiled::{Executable, Value};
-use coop_exec::isa::{self, Counts, Kind};
+use coop_exec::interp::{Config, Interpreted};
+use coop_exec::isa::{Kind, Listing, Weighed};
 use coop_lab::compile::{TARGETS, give};
-use coop_lab::corpus::{self, Member, Part};
+use coop_lab::corpus::{self, Member, Part, Use};
 use coopmat::Device;
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +52,8 @@ pub(crate) struct Code {
 #[derive(Serialize, Deserialize)]
 struct Said {
     executable: Executable,
-    counts: Option<Counts>,
+    /// The instructions that subgroups execute for each element of the tile, or why they are not known.
+    executed: Result<Weighed, String>,
 }
 
 /// The contenders of a figure: the name in the table, the suffixes of the members, of which the first that there is
@@ -91,24 +96,41 @@ impl Code {
         let has =
             |name: &&String| rows.iter().any(|(_, r)| r.as_ref().is_ok_and(|s| s.executable.statistic(name).is_some()));
         let names: Vec<&String> = self.statistic.iter().filter(has).collect();
-        let kinds = Kind::ALL.map(Kind::name);
         let mut text = format!("| {} | subgroup |", gpu.name);
         names.iter().for_each(|name| _ = write!(text, " {name} |"));
-        kinds.iter().for_each(|name| _ = write!(text, " {name} |"));
-        let _ = writeln!(text, "\n|---|{}", "---|".repeat(1 + names.len() + kinds.len()));
-        for (name, said) in rows {
-            match said {
-                Err(why) => _ = writeln!(text, "| {name} | {why} |"),
-                Ok(Said { executable, counts }) => {
-                    let _ = write!(text, "| {name} | {} |", executable.subgroup_size);
-                    let value =
-                        |name: &str| executable.statistic(name).as_ref().map_or_else(String::new, Value::to_string);
-                    names.iter().for_each(|name| _ = write!(text, " {} |", value(name)));
-                    let count = |kind| counts.map_or_else(String::new, |counts| counts.of(kind).to_string());
-                    Kind::ALL.iter().for_each(|kind| _ = write!(text, " {} |", count(*kind)));
-                    text.push('\n');
+        Kind::ALL.iter().for_each(|kind| _ = write!(text, " {} |", kind.name()));
+        let _ = writeln!(text, " executed | to by hand |\n|---|{}", "---|".repeat(3 + names.len() + Kind::ALL.len()));
+        let all = |name: &str| {
+            let (_, said) = rows.iter().find(|(row, _)| row == name)?;
+            Some(said.as_ref().ok()?.executed.as_ref().ok()?.total())
+        };
+        let mut notes = String::new();
+        for (name, said) in &rows {
+            let Said { executable, executed } = match said {
+                Ok(said) => said,
+                Err(why) => {
+                    let _ = writeln!(text, "| {name} | {why} |");
+                    continue;
+                }
+            };
+            let _ = write!(text, "| {name} | {} |", executable.subgroup_size);
+            let value = |name: &str| executable.statistic(name).as_ref().map_or_else(String::new, Value::to_string);
+            names.iter().for_each(|name| _ = write!(text, " {} |", value(name)));
+            match executed {
+                Ok(executed) => {
+                    Kind::ALL.iter().for_each(|kind| _ = write!(text, " {:.2} |", executed.of(*kind)));
+                    let _ = write!(text, " {:.2} |", executed.total());
+                }
+                Err(why) => {
+                    text.push_str(&" |".repeat(Kind::ALL.len() + 1));
+                    let _ = writeln!(notes, "{name}: {why}");
                 }
             }
+            let ratio = || Some(all(name)? / all(&by_hand(name)?)?);
+            let _ = writeln!(text, " {} |", ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}")));
+        }
+        if !notes.is_empty() {
+            let _ = write!(text, "\n{notes}");
         }
         Ok(text)
     }
@@ -125,12 +147,30 @@ impl Code {
         let compiled = executor.compile(&given.words, &given.case, true)?;
         let mut executables = compiled.executables.into_iter().flatten();
         let mut executable = executables.next().ok_or_else(|| wrong("the driver says nothing".to_owned()))?;
-        let counts = executable.texts.iter().filter_map(|text| isa::count(text.text.as_deref()?)).next_back();
+        let executed = executed(&executable, &given.words, &used);
         executable.texts.clear();
-        let text = serde_json::to_string(&Said { executable, counts }).map_err(|error| wrong(error.to_string()))?;
+        let text = serde_json::to_string(&Said { executable, executed }).map_err(|error| wrong(error.to_string()))?;
         print(&text);
         Ok(Status::Success)
     }
+}
+
+/// Returns the name of the row that a row is compared with.
+fn by_hand(row: &str) -> Option<String> {
+    let (figure, target) = row.rsplit_once(", to ")?;
+    Some(format!("{figure}, {target} by hand"))
+}
+
+/// Returns the instructions that the subgroups of a workgroup execute for each element of its tile.
+fn executed(executable: &Executable, words: &[u32], used: &Use) -> Result<Weighed, String> {
+    let listing = executable.texts.iter().rev().find_map(|text| Listing::read(text.text.as_deref()?));
+    let listing = listing.ok_or("there is no listing of a known language")?;
+    let config = Config { subgroup_size: executable.subgroup_size.max(1), ..Config::default() };
+    let module = coop_ir::binary::read_words(words).map_err(|error| error.to_string())?;
+    let case = Case { subgroup_size: None, ..used.case.clone() };
+    let counts = Interpreted { config }.loop_counts(&module, &case).map_err(|error| error.to_string())?;
+    let weighed = listing.weigh(&counts).ok_or("the compiler's loops are not the module's")?;
+    Ok(weighed.times(counts.subgroups as f64 / used.tile as f64))
 }
 
 /// Returns what the compiler of a GPU says of a member, or why it says nothing.

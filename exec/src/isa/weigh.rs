@@ -1,0 +1,214 @@
+//! The number of times that the instructions of a listing run.
+//!
+//! A compiler keeps some loops of a module, unrolls others, and says nothing about which is which. The loops of the
+//! listing are matched with those of the module: nesting and order agree, and of the ways to do that the one counts that
+//! fits best: what the loops contain is alike, and loops that are missing from the listing repeat seldom. A block in a loop
+//! then runs as often as the loop does, a block outside of loops once. Branches inside a loop count as taken both ways,
+//! so the sum is an upper bound for code in which some are not.
+
+use coop_ir::cfg::{DomTree, Loops};
+
+use super::{Counts, Kind, Listing};
+use crate::interp::{Contents, LoopCount, LoopCounts};
+
+/// The number of instructions of each kind that a subgroup executes, on average.
+#[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Weighed {
+    counts: [f64; Kind::ALL.len()],
+}
+
+impl Weighed {
+    /// Returns the number of instructions of a kind.
+    pub fn of(&self, kind: Kind) -> f64 {
+        self.counts[kind as usize]
+    }
+
+    /// Returns the number of all instructions.
+    pub fn total(&self) -> f64 {
+        self.counts.iter().sum()
+    }
+
+    /// Returns all numbers multiplied by a factor.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Weighed {
+        Weighed { counts: self.counts.map(|count| count * factor) }
+    }
+
+    fn add(&mut self, counts: &Counts, times: f64) {
+        Kind::ALL.iter().for_each(|kind| self.counts[*kind as usize] += counts.of(*kind) as f64 * times);
+    }
+}
+
+/// The costs of what does not fit in a match. Only their order of magnitude matters.
+mod cost {
+    /// Only one of the loops multiplies matrices, or only one has a barrier.
+    pub(super) const BARRIER: u64 = 80;
+    /// Only one of the loops accesses shared memory, or buffers.
+    pub(super) const MEMORY: u64 = 20;
+    /// The listing has a loop more than once.
+    pub(super) const COPY: u64 = 60;
+    /// A loop of the module that repeats at most so often is missing from the listing.
+    pub(super) const MISSING: [(u64, u64); 4] = [(1, 0), (32, 10), (128, 40), (u64::MAX, 400)];
+}
+
+impl Listing {
+    /// Returns how many instructions a subgroup executes. `None` if the loops of the listing are not loops of the module.
+    pub fn weigh(&self, counts: &LoopCounts) -> Option<Weighed> {
+        let loops = Loops::of_graph(&self.graph);
+        if !loops.all_natural() {
+            return None;
+        }
+        let matching = Matching { kept: kept(self, &loops), loops: &loops };
+        let found = matching.among(None, &preorder(&counts.loops, counts.subgroups))?.pairs;
+        let dominators = DomTree::new(&self.graph, 0);
+        // The blocks from which control leaves a loop without having been able to repeat it.
+        let exits = |number: usize, block: &usize| {
+            let to = self.graph.successors(*block);
+            let repeats = to.contains(&loops.all()[number].header);
+            !repeats && to.iter().any(|to| !loops.contains(number, *to))
+        };
+        let mut sum = Weighed::default();
+        for (block, of) in self.blocks.iter().enumerate().filter(|(block, _)| dominators.is_reachable(*block)) {
+            let Some(number) = loops.innermost(block) else {
+                sum.add(of, 1.0);
+                continue;
+            };
+            let (_, count) = found.iter().find(|(own, _)| *own == number)?;
+            let copies = found.iter().filter(|(_, other)| std::ptr::eq(*other, *count)).count() as u64;
+            // A loop that is left in its middle runs the first part once more than the rest.
+            let exits: Vec<usize> = loops.blocks(number).iter().copied().filter(|block| exits(number, block)).collect();
+            let behind = exits.iter().any(|exit| *exit != block && dominators.dominates(*exit, block));
+            let times = if exits.is_empty() || behind { count.rounds } else { count.headers };
+            sum.add(of, times as f64 / (counts.subgroups * copies) as f64);
+        }
+        Some(sum)
+    }
+}
+
+/// A loop of a listing.
+struct Kept {
+    contents: Contents,
+    /// The loops inside of it, in an order that control flow follows.
+    inner: Vec<usize>,
+}
+
+/// Returns the loops of a listing, and behind them the program itself.
+fn kept(listing: &Listing, loops: &Loops) -> Vec<Kept> {
+    let all = loops.all().len();
+    let mut inner = vec![Vec::new(); all + 1];
+    for block in listing.graph.reverse_postorder(0) {
+        if let Some(number) = loops.innermost(block).filter(|number| loops.all()[*number].header == block) {
+            inner[loops.all()[number].parent.unwrap_or(all)].push(number);
+        }
+    }
+    let contents = |number: usize| {
+        let has = |kind: Kind| loops.blocks(number).iter().any(|block| listing.blocks[*block].of(kind) > 0);
+        Contents {
+            matrix: has(Kind::Matrix),
+            barrier: has(Kind::Barrier),
+            shared: has(Kind::Shared),
+            memory: has(Kind::Memory),
+        }
+    };
+    let of =
+        |(number, inner)| Kept { contents: if number < all { contents(number) } else { Contents::default() }, inner };
+    inner.into_iter().enumerate().map(of).collect()
+}
+
+/// A loop of the module, in preorder.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    count: &'a LoopCount,
+    /// The number of loops inside of it, at any depth.
+    inside: usize,
+    /// How often it repeats in each round of the loop around it, rounded up.
+    repeats: u64,
+}
+
+/// Returns loops and those inside of them; the code around them runs `times` times.
+fn preorder(loops: &[LoopCount], times: u64) -> Vec<Candidate<'_>> {
+    let mut all = Vec::new();
+    for count in loops {
+        let inner = preorder(&count.inner, count.rounds);
+        let repeats = count.rounds.checked_div(times).unwrap_or(0) + u64::from(times > 0 && count.rounds % times > 0);
+        all.push(Candidate { count, inside: inner.len(), repeats });
+        all.extend(inner);
+    }
+    all
+}
+
+impl Candidate<'_> {
+    /// Returns the cost of a listing without it.
+    fn missing(&self) -> u64 {
+        let found = cost::MISSING.iter().find(|(most, _)| self.repeats <= *most);
+        found.map_or(0, |(_, cost)| *cost)
+    }
+}
+
+/// Which loop of the module each loop of a listing is.
+#[derive(Clone, Default)]
+struct Found<'a> {
+    cost: u64,
+    pairs: Vec<(usize, &'a LoopCount)>,
+}
+
+impl<'a> Found<'a> {
+    fn with(&self, cost: u64, more: &Found<'a>) -> Found<'a> {
+        let pairs = self.pairs.iter().chain(&more.pairs).copied().collect();
+        Found { cost: self.cost + cost + more.cost, pairs }
+    }
+}
+
+struct Matching<'l> {
+    kept: Vec<Kept>,
+    loops: &'l Loops,
+}
+
+impl Matching<'_> {
+    /// Matches the loops of the listing inside of one, or the outermost ones, with some of the candidates.
+    fn among<'a>(&self, around: Option<usize>, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
+        let own = &self.kept[around.unwrap_or(self.loops.all().len())].inner;
+        // best[at]: the best match of the loops so far with candidates before `at`.
+        let mut best: Vec<Option<Found<'a>>> = vec![None; candidates.len() + 1];
+        best[0] = Some(Found::default());
+        self.skip(&mut best, candidates);
+        for number in own {
+            let mut next: Vec<Option<Found<'a>>> = vec![None; candidates.len() + 1];
+            for (at, candidate) in candidates.iter().enumerate() {
+                let behind = at + 1 + candidate.inside;
+                let Some(pair) = self.pair(*number, candidate, &candidates[at + 1..behind]) else { continue };
+                // The loop before is a copy of the same one, or comes before it.
+                let copies =
+                    |found: &&Found<'a>| found.pairs.iter().any(|(_, one)| std::ptr::eq(*one, candidate.count));
+                let before = best[at].iter().map(|found| found.with(0, &pair));
+                let copied = best[behind].iter().filter(copies).map(|found| found.with(cost::COPY, &pair));
+                let found = before.chain(copied).chain(next[behind].take()).min_by_key(|found| found.cost);
+                next[behind] = found;
+            }
+            self.skip(&mut next, candidates);
+            best = next;
+        }
+        best.pop().flatten()
+    }
+
+    /// Lets candidates be missing behind each match.
+    fn skip<'a>(&self, best: &mut [Option<Found<'a>>], candidates: &[Candidate<'a>]) {
+        for (at, candidate) in candidates.iter().enumerate() {
+            let skipped = best[at].as_ref().map(|found| found.with(candidate.missing(), &Found::default()));
+            let found = skipped.into_iter().chain(best[at + 1].take()).min_by_key(|found| found.cost);
+            best[at + 1] = found;
+        }
+    }
+
+    /// Matches a loop of the listing with one of the module, and the loops inside of both.
+    fn pair<'a>(&self, number: usize, candidate: &Candidate<'a>, inside: &[Candidate<'a>]) -> Option<Found<'a>> {
+        let (ours, theirs) = (self.kept[number].contents, candidate.count.contents);
+        let differs = |one: bool, other: bool, cost: u64| if one == other { 0 } else { cost };
+        let cost = differs(ours.matrix, theirs.matrix, cost::BARRIER)
+            + differs(ours.barrier, theirs.barrier, cost::BARRIER)
+            + differs(ours.shared, theirs.shared, cost::MEMORY)
+            + differs(ours.memory, theirs.memory, cost::MEMORY);
+        let own = Found { cost, pairs: vec![(number, candidate.count)] };
+        Some(own.with(0, &self.among(Some(number), inside)?))
+    }
+}
