@@ -34,6 +34,9 @@ const FOLDERS: [&str; 11] = [
     "drivers/gpu",
 ];
 
+/// The subgroup size that [`Contender::wide`] is for.
+const WIDE: u32 = 64;
+
 /// The most bytes of entropy of a generated module.
 const ENTROPY: usize = 400;
 
@@ -78,8 +81,6 @@ enum Source {
         variant: Option<String>,
         /// Ways to use it, for devices with other subgroups each.
         ways: Vec<Way>,
-        /// The elements of a figure's grid that a workgroup computes.
-        tile: u64,
     },
     Generated {
         profile: String,
@@ -88,11 +89,13 @@ enum Source {
 }
 
 /// The values that an engine gives a pipeline.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Way {
     subgroup_size: Option<u32>,
     full_subgroups: bool,
     spec: BTreeMap<String, Number>,
+    /// The elements of a figure's grid that a workgroup computes.
+    tile: u64,
 }
 
 /// A member's module and the case of its pipeline.
@@ -115,7 +118,7 @@ impl Member {
                 let made = generate(profile, &entropy(*seed, ENTROPY));
                 Ok(Use { module: made.module, case: Case::parse(&made.case, Path::new(""))?, tile: 1 })
             }
-            Source::File { module, case, variant, ways, tile } => {
+            Source::File { module, case, variant, ways } => {
                 let mut used = match case {
                     Some(case) => Case::load(case)?,
                     None => Case { workgroups: [1; 3], ..Case::default() },
@@ -124,12 +127,13 @@ impl Member {
                     used = used.with_variant(variant)?;
                 }
                 let fits = |way: &&Way| way.subgroup_size.is_none_or(|size| subgroup_sizes.contains(&size));
-                if let Some(way) = ways.iter().find(fits).or(ways.first()) {
+                let way = ways.iter().find(fits).or(ways.first());
+                if let Some(way) = way {
                     used.spec.extend(way.spec.clone());
                     used.subgroup_size = way.subgroup_size.or(used.subgroup_size);
                     used.full_subgroups |= way.full_subgroups;
                 }
-                Ok(Use { module: read(module)?, case: used, tile: *tile })
+                Ok(Use { module: read(module)?, case: used, tile: way.map_or(1, |way| way.tile) })
             }
         }
     }
@@ -190,7 +194,7 @@ fn testdata(folder: &str) -> Result<Vec<Member>, Error> {
                 let (module, case) = (subject.module.clone(), Some(path.clone()));
                 members.push(Member {
                     name: format!("{folder}/{name}"),
-                    source: Source::File { module, case, variant, ways: Vec::new(), tile: 1 },
+                    source: Source::File { module, case, variant, ways: Vec::new() },
                 });
             }
         }
@@ -204,18 +208,23 @@ fn bench() -> Result<Vec<Member>, Error> {
     let mut members = Vec::new();
     for figure in &list.figure {
         let mut add = |what: &str, contender: &Contender, one: Option<&Try>| {
-            let values = one.iter().flat_map(|one| &one.spec).enumerate();
-            let way = Way {
-                subgroup_size: contender.subgroup_size,
+            let way = |subgroup_size: Option<u32>, one: Option<&Try>| Way {
+                subgroup_size,
                 full_subgroups: contender.full_subgroups,
-                spec: values.map(|(id, value)| (id.to_string(), value.clone())).collect(),
+                spec: one
+                    .iter()
+                    .flat_map(|one| &one.spec)
+                    .enumerate()
+                    .map(|(id, v)| (id.to_string(), v.clone()))
+                    .collect(),
+                tile: one.map_or(1, |one| one.tile.into_iter().map(u64::from).product()),
             };
+            let wide = contender.wide.iter().map(|wide| way(Some(WIDE), Some(wide)));
             let source = Source::File {
                 module: list.folder.join(&contender.module),
                 case: Some(list.folder.join(figure.case_of(contender))),
                 variant: None,
-                ways: vec![way],
-                tile: one.map_or(1, |one| one.tile.into_iter().map(u64::from).product()),
+                ways: wide.chain([way(contender.subgroup_size, one)]).collect(),
             };
             members.push(Member { name: format!("bench/{} {what}", figure.name), source });
         };
@@ -247,9 +256,10 @@ fn llama_members() -> Vec<Member> {
             subgroup_size: Some(entry.subgroup_size()),
             full_subgroups: true,
             spec: entry.spec.iter().map(|(id, value)| (id.clone(), Number::Int((*value).into()))).collect(),
+            tile: 1,
         });
         let ways = ways.collect();
-        let source = Source::File { module: member.path.to_owned(), case: None, variant: None, ways, tile: 1 };
+        let source = Source::File { module: member.path.to_owned(), case: None, variant: None, ways };
         Member { name: format!("llama/{}", llama::stem(member.path)), source }
     };
     members.map(member).collect()
@@ -285,6 +295,34 @@ mod tests {
         for size in [8, 32] {
             let case = member.load(&[size]).unwrap().case;
             assert_eq!((case.subgroup_size, &case.spec["10"]), (Some(size), &Number::Int(size.into())));
+        }
+    }
+
+    /// With subgroups of 64 a workgroup has as many subgroups' parts as its tile, as it has with subgroups of 32.
+    #[test]
+    fn kernels_by_hand_divide_their_tile_among_the_subgroups_of_the_device() {
+        let members = bench().unwrap();
+        let by_hand: Vec<&Member> = members.iter().filter(|member| member.name.ends_with(" khr")).collect();
+        assert!(by_hand.len() > 5, "{} kernels", by_hand.len());
+        for member in by_hand {
+            for size in [32, 64] {
+                let used = member.load(&[size]).unwrap();
+                let of = |id: &str| match used.case.spec[id] {
+                    Number::Int(value) => value as u32,
+                    ref other => panic!("{}: {other:?}", member.name),
+                };
+                if member.name.contains("attention") {
+                    assert_eq!((of("4"), used.tile), (size, of("1").into()), "{} of {size}", member.name);
+                } else {
+                    let parts = of("1") / of("4") * (of("2") / of("5"));
+                    assert_eq!(
+                        (parts, used.tile),
+                        (of("0") / size, (of("1") * of("2")).into()),
+                        "{} of {size}",
+                        member.name
+                    );
+                }
+            }
         }
     }
 }

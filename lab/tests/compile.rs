@@ -154,3 +154,23 @@ fn crashes_and_refusals_are_told_apart_and_kept() {
         assert!(folder.join(file).is_file(), "{file} is not kept");
     }
 }
+
+/// By hand and lowered, a product of f16 multiplies as many matrices as its size says: K / (16 * 16 * 16) for each element of the
+/// tile. The loops of the compiler's listing were matched with those of the module for that.
+#[test]
+fn executed_products_are_those_of_the_size() {
+    if Driver::Gpu("amd-navi31").wrapper_or_skip("executed instructions").is_none() {
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cooplab"));
+    command.args(["code", "--gpu", "amd-navi31", "--statistic", "VGPRs", "--only", "matmul f16", "--target", "khr"]);
+    let output = command.current_dir(repository()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let rows = rows(&output);
+    assert_eq!(rows.len(), 4, "{text}");
+    for row in rows {
+        // The case has K = 14336.
+        assert_eq!(row[3], format!("{:.2}", 14336.0 / f64::from(16 * 16 * 16)), "{row:?}\n{text}");
+    }
+}

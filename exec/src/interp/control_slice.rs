@@ -149,10 +149,13 @@ impl<'m> Slicer<'m> {
             let calls = self.calls.get(&function).cloned().unwrap_or_default();
             calls.iter().filter_map(|call| module.inst(*call).ids_from(1).nth(number)).for_each(|id| self.need(id));
         } else if let Some(callee) = called(inst) {
-            self.returned.get(&callee).cloned().into_iter().flatten().for_each(|id| self.need(id));
+            self.need_returned(callee);
+        } else if inst.op == Op::Function {
+            // An instruction that is kept calls it back.
+            self.need_returned(id);
         } else if inst.op.is_variable() {
             self.read(Place::Variable(id));
-        } else if inst.op != Op::Label && inst.op != Op::Function {
+        } else if inst.op != Op::Label {
             self.keep(at);
             let ty = inst.ty.and_then(|ty| Type::of(module, ty));
             let is_pointer = matches!(ty, Some(Type::Pointer { .. } | Type::UntypedPointer { .. }));
@@ -160,6 +163,10 @@ impl<'m> Slicer<'m> {
                 self.read(Place::Other);
             }
         }
+    }
+
+    fn need_returned(&mut self, function: Id) {
+        self.returned.get(&function).cloned().into_iter().flatten().for_each(|id| self.need(id));
     }
 
     /// Keeps what writes a place.

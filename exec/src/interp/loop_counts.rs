@@ -101,27 +101,29 @@ impl BlockCounts {
 
 impl Interpreted {
     /// Counts how often the loops of a module run in a case. Buffers that control flow does not depend on are not filled.
+    /// Functions that are called back, as a load with a decoding function does, are not followed.
     pub fn loop_counts(&self, module: &Module, case: &Case) -> Result<LoopCounts, Error> {
         let slice = control_slice(&captures::as_passed(module));
-        let specialization = case.specialization()?;
-        let interpreter = Interpreter::new(&slice, case.entry.as_deref(), &specialization, self.config_of(case))?;
-        let used: FxHashSet<Id> =
-            slice.functions.iter().flat_map(|f| f.insts()).flat_map(|at| slice.inst(at).ids()).collect();
-        let bindings = &interpreter.program.bindings;
-        let read = |slot| bindings.iter().any(|b| (b.set, b.binding) == slot && used.contains(&b.id));
-        let (mut buffers, push) = inputs(case, |buffer| buffer.slot().is_none_or(read))?;
-        let counts = interpreter.block_counts(&mut buffers, &push, case.workgroups)?;
-        let program = &interpreter.program;
+        let (counts, subgroups) = self.block_counts(&slice, case)?;
         let mut walk = Walk { module, counts: &counts, depth: 0, products: 0, barriers: 0 };
         let mut loops = Vec::new();
         walk.function(find_entry(module, case.entry.as_deref())?, Some(0), &mut loops, &mut Contents::default());
+        Ok(LoopCounts { subgroups, loops, products: walk.products, barriers: walk.barriers })
+    }
+
+    /// Counts how often subgroups execute each block of a module, and the subgroups that run. Buffers that the module
+    /// does not use are empty.
+    fn block_counts(&self, module: &Module, case: &Case) -> Result<(BlockCounts, u64), Error> {
+        let specialization = case.specialization()?;
+        let interpreter = Interpreter::new(module, case.entry.as_deref(), &specialization, self.config_of(case))?;
+        let insts = module.functions.iter().flat_map(|function| function.insts());
+        let used: FxHashSet<Id> = insts.flat_map(|at| module.inst(at).ids()).collect();
+        let program = &interpreter.program;
+        let read = |slot| program.bindings.iter().any(|b| (b.set, b.binding) == slot && used.contains(&b.id));
+        let (mut buffers, push) = inputs(case, |buffer| buffer.slot().is_none_or(read))?;
+        let counts = interpreter.block_counts(&mut buffers, &push, case.workgroups)?;
         let workgroups: u64 = case.workgroups.into_iter().map(u64::from).product();
-        Ok(LoopCounts {
-            subgroups: workgroups * program.lanes.div_ceil(program.subgroup) as u64,
-            loops,
-            products: walk.products,
-            barriers: walk.barriers,
-        })
+        Ok((counts, workgroups * program.lanes.div_ceil(program.subgroup) as u64))
     }
 }
 
@@ -240,5 +242,156 @@ impl Contents {
             shared: self.shared || other.shared,
             memory: self.memory || other.memory,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::interp::Config;
+    use crate::testing::repository;
+
+    /// Returns the modules of a folder with a case of the same name.
+    fn subjects(folder: &str) -> Vec<(String, Module, Case)> {
+        let folder = repository().join(folder);
+        let mut names: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        let subject = |path: &Path| {
+            let case = Case::load(&path.with_extension("toml")).ok()?;
+            let module = match path.extension()?.to_str()? {
+                "spv" => coop_ir::binary::read(&std::fs::read(path).unwrap()).unwrap(),
+                "spvasm" => coop_ir::text::parse(&std::fs::read_to_string(path).unwrap()).unwrap(),
+                _ => return None,
+            };
+            Some((path.display().to_string(), module, case))
+        };
+        names.iter().filter_map(|path| subject(path)).collect()
+    }
+
+    /// How often blocks run, each by the calls that lead to it and its last instruction. Without those of callbacks.
+    fn by_calls(module: &Module, counts: &BlockCounts) -> FxHashMap<(Vec<InstRef>, InstRef), u64> {
+        let path = |mut chain: u32| {
+            let mut path = Vec::new();
+            while chain != 0 {
+                let ((from, call), _) = counts.chains.iter().find(|(_, to)| **to == chain).unwrap();
+                path.push(*call);
+                chain = *from;
+            }
+            path
+        };
+        let blocks = counts.blocks.iter().map(|((chain, last), times)| ((path(*chain), *last), *times));
+        blocks.filter(|((path, _), _)| path.iter().all(|call| called(module.inst(*call)).is_some())).collect()
+    }
+
+    /// The slice executes each block as often as the module, in each chain of calls.
+    #[test]
+    fn a_slice_has_the_control_flow_of_its_module() {
+        let interpreted = Interpreted { config: Config::default() };
+        let (mut ran, mut smaller) = (0, 0);
+        for folder in ["exec/tests/interp", "testdata/kernels", "testdata/exec", "testdata/passes", "testdata/dialects"]
+        {
+            for (name, module, case) in subjects(folder) {
+                let module = captures::as_passed(&module);
+                let Ok((whole, subgroups)) = interpreted.block_counts(&module, &case) else { continue };
+                let slice = control_slice(&module);
+                let sliced = interpreted.block_counts(&slice, &case).unwrap_or_else(|error| panic!("{name}: {error}"));
+                assert_eq!(sliced.1, subgroups, "{name}");
+                assert_eq!(by_calls(&slice, &sliced.0), by_calls(&module, &whole), "{name}");
+                let size = |module: &Module| module.functions.iter().map(|f| f.insts().count()).sum::<usize>();
+                ran += 1;
+                smaller += u32::from(size(&slice) < size(&module));
+            }
+        }
+        assert!(ran > 40 && smaller > ran / 2, "{smaller} of {ran} modules have a smaller slice");
+    }
+
+    const LOOPS: &str = r#"
+        OpCapability Shader
+        OpCapability GroupNonUniform
+        OpMemoryModel Logical GLSL450
+        OpEntryPoint GLCompute %main "main" %lane %data
+        OpExecutionMode %main LocalSize 16 1 1
+        OpDecorate %lane BuiltIn LocalInvocationIndex
+        OpDecorate %data DescriptorSet 0
+        OpDecorate %data Binding 0
+        OpDecorate %block Block
+        OpDecorate %array ArrayStride 4
+        OpMemberDecorate %block 0 Offset 0
+        %void = OpTypeVoid
+        %bool = OpTypeBool
+        %uint = OpTypeInt 32 0
+        %array = OpTypeRuntimeArray %uint
+        %block = OpTypeStruct %array
+        %to_block = OpTypePointer StorageBuffer %block
+        %to_uint = OpTypePointer StorageBuffer %uint
+        %to_input = OpTypePointer Input %uint
+        %lane = OpVariable %to_input Input
+        %data = OpVariable %to_block StorageBuffer
+        %c0 = OpConstant %uint 0
+        %c1 = OpConstant %uint 1
+        %c3 = OpConstant %uint 3
+        %c5 = OpConstant %uint 5
+        %scope = OpConstant %uint 2
+        %order = OpConstant %uint 264
+        %to_void = OpTypeFunction %void
+        %takes = OpTypeFunction %void %uint
+        %main = OpFunction %void None %to_void
+        %entry = OpLabel
+        %own = OpLoad %uint %lane
+        OpBranch %outer
+        %outer = OpLabel
+        %i = OpPhi %uint %c0 %entry %i1 %next
+        %enough = OpULessThan %bool %i %c3
+        OpLoopMerge %out %next None
+        OpBranchConditional %enough %body %out
+        %body = OpLabel
+        %call = OpFunctionCall %void %work %own
+        OpControlBarrier %scope %scope %order
+        OpBranch %next
+        %next = OpLabel
+        %i1 = OpIAdd %uint %i %c1
+        OpBranch %outer
+        %out = OpLabel
+        %again = OpFunctionCall %void %work %c5
+        OpReturn
+        OpFunctionEnd
+        %work = OpFunction %void None %takes
+        %rounds = OpFunctionParameter %uint
+        %first = OpLabel
+        OpBranch %head
+        %head = OpLabel
+        %j = OpPhi %uint %c0 %first %j1 %head
+        %at = OpAccessChain %to_uint %data %c0 %j
+        %old = OpLoad %uint %at
+        %new = OpIMul %uint %old %c5
+        OpStore %at %new
+        %j1 = OpIAdd %uint %j %c1
+        %more = OpULessThan %bool %j1 %rounds
+        OpLoopMerge %last %head None
+        OpBranchConditional %more %head %last
+        %last = OpLabel
+        OpReturn
+        OpFunctionEnd
+    "#;
+
+    /// Two subgroups of 8, in which the last invocation repeats the inner loop most often: 7 and 15 times.
+    #[test]
+    fn loops_are_counted_by_subgroups_and_calls() {
+        let module = coop_ir::text::parse(LOOPS).unwrap();
+        let case = "workgroups = [2, 1, 1]\n[[buffer]]\nname = 'data'\nbinding = 0\ntype = 'u32'\ncount = 16\n";
+        let case = Case::parse(case, Path::new("")).unwrap();
+        let interpreted = Interpreted { config: Config { subgroup_size: 8, ..Config::default() } };
+        let counts = interpreted.loop_counts(&module, &case).unwrap();
+        // 2 workgroups of 2 subgroups; each is at the outer header 4 times, in its body 3 times.
+        assert_eq!((counts.subgroups, counts.barriers, counts.products), (4, 12, 0));
+        let [outer, behind] = &counts.loops[..] else { panic!("{counts:?}") };
+        assert_eq!((outer.headers, outer.rounds), (16, 12));
+        assert_eq!(outer.contents, Contents { barrier: true, memory: true, ..Contents::default() });
+        let [inner] = &outer.inner[..] else { panic!("{outer:?}") };
+        assert_eq!((inner.headers, inner.rounds), (2 * 3 * (7 + 15), 2 * 3 * (7 + 15)));
+        assert_eq!((behind.headers, behind.rounds), (20, 20));
+        assert_eq!(behind.contents, Contents { memory: true, ..Contents::default() });
     }
 }

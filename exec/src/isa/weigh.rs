@@ -212,3 +212,174 @@ impl Matching<'_> {
         Some(own.with(0, &self.among(Some(number), inside)?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use coop_ir::Id;
+
+    use super::*;
+
+    /// A loop that tests before its body: `rounds` times in each of `times` runs of the code around it.
+    fn repeats(rounds: u64, times: u64, contents: Contents, inner: Vec<LoopCount>) -> LoopCount {
+        LoopCount {
+            header: Id::new(1).unwrap(),
+            headers: (rounds + 1) * times,
+            rounds: rounds * times,
+            contents,
+            inner,
+        }
+    }
+
+    fn plain(rounds: u64, times: u64, inner: Vec<LoopCount>) -> LoopCount {
+        repeats(rounds, times, Contents::default(), inner)
+    }
+
+    fn weigh(text: &str, loops: Vec<LoopCount>) -> Option<[f64; Kind::ALL.len()]> {
+        let listing = Listing::read(text).unwrap_or_else(|| panic!("not known:\n{text}"));
+        let counts = LoopCounts { subgroups: 1, loops, products: 0, barriers: 0 };
+        listing.weigh(&counts).map(|weighed| Kind::ALL.map(|kind| weighed.of(kind)))
+    }
+
+    /// AMD's listing of these lines, each of which is a label or an instruction.
+    fn amd(lines: &[&str]) -> String {
+        let line = |line: &&str| match line.ends_with(':') {
+            true => format!("{line}\n"),
+            false => format!("\t{line} ; 00000000\n"),
+        };
+        lines.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_loop_that_is_left_in_its_middle_runs_its_first_part_once_more() {
+        let text = amd(&[
+            "BB0:",
+            "v_mov_b32 v0, v1",
+            "BB1:",
+            "s_nop 0",
+            "s_cbranch_scc1 BB3",
+            "BB2:",
+            "ds_load_b32 v0, v1",
+            "s_branch BB1",
+            "BB3:",
+            "s_endpgm",
+        ]);
+        // arithmetic 1, waits 11, shared memory 10, branches 11 and 10 and the end.
+        assert_eq!(weigh(&text, vec![plain(10, 1, vec![])]), Some([0.0, 0.0, 10.0, 1.0, 0.0, 11.0, 22.0]));
+        // A loop that never ran has been at its header no less.
+        assert_eq!(weigh(&text, vec![plain(0, 1, vec![])]), Some([0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 2.0]));
+        assert_eq!(weigh(&text, vec![]), None);
+    }
+
+    /// A loop of the listing, whose only block has these instructions.
+    fn block(label: &str, lines: &[&str]) -> Vec<String> {
+        let first = [format!("{label}:")].into_iter().chain(lines.iter().map(|line| (*line).to_owned()));
+        first.chain([format!("s_cbranch_scc1 {label}")]).collect()
+    }
+
+    fn blocks(blocks: &[Vec<String>]) -> String {
+        let lines: Vec<&str> = blocks.iter().flatten().map(String::as_str).collect();
+        amd(&[&["BB0:", "v_mov_b32 v0, v1"], &lines[..], &["BB99:", "s_endpgm"]].concat())
+    }
+
+    #[test]
+    fn unrolled_loops_are_those_that_repeat_seldom() {
+        let text = blocks(&[block("BB1", &["v_mul_f32 v0, v0, v0"])]);
+        let arithmetic = |loops| weigh(&text, loops).map(|weighed| weighed[Kind::Arithmetic as usize]);
+        assert_eq!(arithmetic(vec![plain(4, 1, vec![]), plain(500, 1, vec![])]), Some(501.0));
+        assert_eq!(arithmetic(vec![plain(500, 1, vec![plain(4, 500, vec![])])]), Some(501.0));
+        // The outer loop is the unrolled one.
+        assert_eq!(arithmetic(vec![plain(2, 1, vec![plain(500, 2, vec![])])]), Some(1001.0));
+    }
+
+    #[test]
+    fn loops_are_told_apart_by_what_they_do() {
+        let text = blocks(&[block("BB1", &["ds_load_b32 v0, v1", "s_barrier"])]);
+        let shared = |loops| weigh(&text, loops).map(|weighed| weighed[Kind::Shared as usize]);
+        let stages = Contents { shared: true, barrier: true, ..Contents::default() };
+        assert_eq!(shared(vec![plain(20, 1, vec![]), repeats(30, 1, stages, vec![])]), Some(30.0));
+        assert_eq!(shared(vec![repeats(30, 1, stages, vec![]), plain(20, 1, vec![])]), Some(30.0));
+    }
+
+    #[test]
+    fn copies_of_a_loop_share_its_rounds() {
+        let matrix = Contents { matrix: true, ..Contents::default() };
+        let product = ["v_wmma_f32_16x16x16_f16 v[8:15], v[0:7], v[16:23], v[8:15]"];
+        let text = blocks(&[block("BB1", &product), block("BB2", &product)]);
+        let weighed = weigh(&text, vec![repeats(300, 1, matrix, vec![])]).unwrap();
+        assert_eq!(weighed[Kind::Matrix as usize], 300.0);
+        // Two loops are two loops.
+        let loops = vec![repeats(300, 1, matrix, vec![]), repeats(40, 1, matrix, vec![])];
+        assert_eq!(weigh(&text, loops).unwrap()[Kind::Matrix as usize], 340.0);
+    }
+
+    #[test]
+    fn loops_inside_of_loops() {
+        let text = amd(&[
+            "BB0:",
+            "v_mov_b32 v0, v1",
+            "BB1:",
+            "s_barrier",
+            "BB2:",
+            "ds_load_b32 v0, v1",
+            "s_cbranch_scc1 BB2",
+            "BB3:",
+            "global_load_b32 v0, v1, off",
+            "s_cbranch_scc0 BB1",
+            "BB4:",
+            "s_endpgm",
+        ]);
+        let outer = Contents { barrier: true, shared: true, memory: true, ..Contents::default() };
+        let inner = Contents { shared: true, ..Contents::default() };
+        let loops = vec![repeats(10, 1, outer, vec![repeats(7, 10, inner, vec![])])];
+        assert_eq!(weigh(&text, loops), Some([0.0, 10.0, 70.0, 1.0, 10.0, 0.0, 70.0 + 10.0 + 1.0]));
+    }
+
+    /// The loop of each compiler's listing: 5 rounds with an instruction of arithmetic, and one behind it.
+    #[test]
+    fn the_loops_of_each_language() {
+        let texts = [
+            (
+                "block.u 0 L0 [] -> {\n  r0 = mov r1 // delay=1\n} -> [1]\n\
+              block.u 1 L1 [0, 1] -> {\n  r0 = ffma r1 r2 r0 // delay=1\n  p0 = isetp.lt.u32 r3 r4 // delay=1\n\
+              @p0 bra L1 // delay=1\n} -> [2, 1]\n\
+              block.u 2 L2 [1] -> {\n  exit // delay=1\n} -> []\n",
+                11.0,
+                6.0,
+            ),
+            (
+                "Native code for unnamed CL shader (null) with blake3 00:\nmov.f32f32 r0.x, r1.x\nl1:\n\
+              add.f r0.x, r0.x, r1.x\ncmps.s.lt p0.x, r0.y, r0.z\nbr p0.x, #l1\nl2:\nend\n",
+                11.0,
+                6.0,
+            ),
+            (
+                "Native code for unnamed CL shader (null) with blake3 00:\nmov.f32f32 r0.x, r1.x\nl1:\n\
+              cmps.s.lt p0.x, r0.y, r0.z\nbr !p0.x, #l2\nadd.f r0.x, r0.x, r1.x\njump #l1\nl2:\nend\n",
+                12.0,
+                12.0,
+            ),
+            (
+                "mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };\nLABEL1:\nadd(16) g1<1>F g2<1,1,0>F g1<1,1,0>F { align1 };\n\
+              cmp.l.f0.0(16) null<1>UD g3<1,1,0>UD g4<1,1,0>UD { align1 };\n\
+              (+f0.0) while(16) JIP: LABEL1 { align1 };\nLABEL2:\n\
+              mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };\n",
+                12.0,
+                5.0,
+            ),
+            (
+                "mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };\nLABEL1:\n\
+              cmp.l.f0.0(16) null<1>UD g3<1,1,0>UD g4<1,1,0>UD { align1 };\n\
+              (+f0.0) break(16) JIP: LABEL2 UIP: LABEL2 { align1 };\nadd(16) g1<1>F g2<1,1,0>F g1<1,1,0>F { align1 };\n\
+              LABEL2:\nwhile(16) JIP: LABEL1 { align1 };\nLABEL3:\n\
+              mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };\n",
+                13.0,
+                11.0,
+            ),
+        ];
+        for (text, arithmetic, branches) in texts {
+            let weighed = weigh(text, vec![plain(5, 1, vec![])]).unwrap_or_else(|| panic!("no loop of:\n{text}"));
+            let found = (weighed[Kind::Arithmetic as usize], weighed[Kind::Branch as usize]);
+            assert_eq!(found, (arithmetic, branches), "{text}");
+        }
+    }
+}

@@ -38,6 +38,9 @@ pub(crate) struct Code {
                          Number of GPRs,Spills to memory,Max warps/SM,Instruction count,Static cycle count"
     )]
     statistic: Vec<String>,
+    /// The targets, each beside what is written by hand for it: khr, scalar
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "khr,scalar")]
+    target: Vec<String>,
     /// Only figures whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -56,14 +59,24 @@ struct Said {
     executed: Result<Weighed, String>,
 }
 
-/// The contenders of a figure: the name in the table, the suffixes of the members, of which the first that there is
-/// counts, and the target.
-const CONTENDERS: [(&str, [&str; 2], &str); 4] = [
-    ("to khr", ["nv2 for khr", "nv2"], "khr"),
-    ("khr by hand", ["khr", "khr"], "auto"),
-    ("to scalar", ["nv2 for scalar", "nv2"], "scalar"),
-    ("scalar by hand", ["scalar", "scalar"], "auto"),
+/// The contenders of a figure.
+const CONTENDERS: [Contender; 4] = [
+    Contender { of: "khr", name: "to khr", members: ["nv2 for khr", "nv2"], given: "khr" },
+    Contender { of: "khr", name: "khr by hand", members: ["khr", "khr"], given: "auto" },
+    Contender { of: "scalar", name: "to scalar", members: ["nv2 for scalar", "nv2"], given: "scalar" },
+    Contender { of: "scalar", name: "scalar by hand", members: ["scalar", "scalar"], given: "auto" },
 ];
+
+struct Contender {
+    /// The target that it is measured for.
+    of: &'static str,
+    /// The name in the table.
+    name: &'static str,
+    /// The suffixes of the members, of which the first that there is counts.
+    members: [&'static str; 2],
+    /// The target that the module is lowered to.
+    given: &'static str,
+}
 
 const LIMITS: Limits = Limits { time: Duration::from_secs(300), memory: 8192 };
 
@@ -71,6 +84,9 @@ impl Code {
     pub(crate) fn run(&self) -> Result<Status, Failure> {
         if let Some([member, target]) = self.worker.as_deref() {
             return self.work(member, target);
+        }
+        if let Some(other) = self.target.iter().find(|target| CONTENDERS.iter().all(|one| one.of != target.as_str())) {
+            return Err(Failure::Usage(format!("--target: there is no '{other}', only khr and scalar")));
         }
         let members = corpus::members(Part::Bench)?;
         for gpu in gpus::named(&self.gpu)? {
@@ -81,16 +97,17 @@ impl Code {
 
     fn table(&self, gpu: &Gpu, members: &[Member]) -> Result<String, Failure> {
         let figure = |member: &Member| Some(member.name.strip_suffix(" nv2")?.to_owned());
+        let wanted = |contender: &&Contender| self.target.iter().any(|target| target == contender.of);
         let mut rows: Vec<(String, Result<Said, String>)> = Vec::new();
         for figure in members.iter().filter_map(figure) {
             if !self.only.is_empty() && self.only.iter().all(|text| !figure.contains(text.as_str())) {
                 continue;
             }
-            for (name, suffixes, target) in CONTENDERS {
+            for Contender { name, members: suffixes, given, .. } in CONTENDERS.iter().filter(wanted) {
                 let of = |suffix: &str| members.iter().find(|m| m.name == format!("{figure} {suffix}"));
-                let Some(member) = suffixes.into_iter().find_map(of) else { continue };
+                let Some(member) = suffixes.iter().copied().find_map(of) else { continue };
                 let figure = figure.trim_start_matches("bench/");
-                rows.push((format!("{figure}, {name}"), ask(gpu, member, target)?));
+                rows.push((format!("{figure}, {name}"), ask(gpu, member, given)?));
             }
         }
         let has =
