@@ -77,7 +77,7 @@ pub struct Member {
 enum Source {
     File {
         module: PathBuf,
-        case: Option<PathBuf>,
+        case: Option<CaseSource>,
         variant: Option<String>,
         /// Ways to use it, for devices with other subgroups each.
         ways: Vec<Way>,
@@ -86,6 +86,12 @@ enum Source {
         profile: String,
         seed: u64,
     },
+}
+
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+enum CaseSource {
+    File(PathBuf),
+    Text(String),
 }
 
 /// The values that an engine gives a pipeline.
@@ -120,7 +126,8 @@ impl Member {
             }
             Source::File { module, case, variant, ways } => {
                 let mut used = match case {
-                    Some(case) => Case::load(case)?,
+                    Some(CaseSource::File(case)) => Case::load(case)?,
+                    Some(CaseSource::Text(case)) => Case::parse(case, Path::new(""))?,
                     None => Case { workgroups: [1; 3], ..Case::default() },
                 };
                 if let Some(variant) = variant {
@@ -191,7 +198,7 @@ fn testdata(folder: &str) -> Result<Vec<Member>, Error> {
                 let (case, of) = (record::case_name(path), variant.as_deref());
                 let name = [Some(subject.name.as_str()), Some(case.as_str()).filter(|case| *case != subject.name), of];
                 let name = name.into_iter().flatten().collect::<Vec<_>>().join(" ");
-                let (module, case) = (subject.module.clone(), Some(path.clone()));
+                let (module, case) = (subject.module.clone(), Some(CaseSource::File(path.clone())));
                 members.push(Member {
                     name: format!("{folder}/{name}"),
                     source: Source::File { module, case, variant, ways: Vec::new() },
@@ -204,7 +211,12 @@ fn testdata(folder: &str) -> Result<Vec<Member>, Error> {
 
 /// Returns the kernels of the list of figures, each with its first specialization.
 fn bench() -> Result<Vec<Member>, Error> {
-    let list = List::load(&repository().join("testdata/bench/figures.toml"))?;
+    Ok(measured("bench", &List::load(&repository().join("testdata/bench/figures.toml"))?))
+}
+
+/// Returns the contenders of each figure of a list, with their first choice of tiles: `PREFIX/FIGURE nv2`, `... khr`,
+/// `... scalar`, and `... nv2 for khr` and `... nv2 for scalar` where the lowered module has another choice.
+pub fn measured(prefix: &str, list: &List) -> Vec<Member> {
     let mut members = Vec::new();
     for figure in &list.figure {
         let mut add = |what: &str, contender: &Contender, one: Option<&Try>| {
@@ -222,11 +234,14 @@ fn bench() -> Result<Vec<Member>, Error> {
             let wide = contender.wide.iter().map(|wide| way(Some(WIDE), Some(wide)));
             let source = Source::File {
                 module: list.folder.join(&contender.module),
-                case: Some(list.folder.join(figure.case_of(contender))),
+                case: Some(match list.cases.get(figure.case_of(contender)) {
+                    Some(text) => CaseSource::Text(text.clone()),
+                    None => CaseSource::File(list.folder.join(figure.case_of(contender))),
+                }),
                 variant: None,
                 ways: wide.chain([way(contender.subgroup_size, one)]).collect(),
             };
-            members.push(Member { name: format!("bench/{} {what}", figure.name), source });
+            members.push(Member { name: format!("{prefix}/{} {what}", figure.name), source });
         };
         add("nv2", &figure.nv2, figure.nv2.tries.first());
         for (target, tries) in [("khr", &figure.lowered_khr), ("scalar", &figure.lowered_scalar)] {
@@ -240,7 +255,7 @@ fn bench() -> Result<Vec<Member>, Error> {
             }
         }
     }
-    Ok(members)
+    members
 }
 
 /// Returns llama.cpp's modules. Each has the entries of its group, another one first for each module, so that one run over
@@ -302,7 +317,8 @@ mod tests {
     #[test]
     fn kernels_by_hand_divide_their_tile_among_the_subgroups_of_the_device() {
         let members = bench().unwrap();
-        let by_hand: Vec<&Member> = members.iter().filter(|member| member.name.ends_with(" khr")).collect();
+        let by_hand: Vec<&Member> =
+            members.iter().filter(|m| m.name.ends_with(" khr") && !m.name.contains(" for ")).collect();
         assert!(by_hand.len() > 5, "{} kernels", by_hand.len());
         for member in by_hand {
             for size in [32, 64] {

@@ -61,7 +61,7 @@ pub struct Contender {
     pub module: PathBuf,
     /// The tries.
     pub tries: Vec<Try>,
-    /// What to try with subgroups of 64, if the tries count on subgroups of 32.
+    /// The try for subgroups of 64, if the tries count on subgroups of 32.
     pub wide: Option<Try>,
     /// True if the pipeline asks for full subgroups.
     #[serde(default)]

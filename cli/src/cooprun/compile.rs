@@ -200,12 +200,16 @@ impl Compile {
     fn object(&self, made: &[Result<Compiled, NotMade>], executed: &[Vec<Option<Weighed>>], status: Status) -> Json {
         let one = |((module, made), executed): ((&PathBuf, &Result<Compiled, NotMade>), &Vec<Option<Weighed>>)| {
             let mut object = match made {
-                Ok(compiled) => json!({
-                    "ok": true,
-                    "compiled": compiled,
-                    "instructions": compiled.executables.iter().flatten().map(|one| by_kind(|kind| listing(one).map(|l| l.counts().of(kind)))).collect::<Json>(),
-                    "executed": executed.iter().map(|one| by_kind(|kind| one.as_ref().map(|one| one.of(kind)))).collect::<Json>(),
-                }),
+                Ok(compiled) => {
+                    let counts = |one: &Executable| listing(one).map(|listing| listing.counts());
+                    let counts = compiled.executables.iter().flatten().map(counts);
+                    json!({
+                        "ok": true,
+                        "compiled": compiled,
+                        "instructions": counts.map(|one| by_kind(|kind| Some(one?.of(kind)))).collect::<Json>(),
+                        "executed": executed.iter().map(|one| by_kind(|kind| Some((*one)?.of(kind)))).collect::<Json>(),
+                    })
+                }
                 Err(why) => json!({ "ok": false, "error": { "kind": why.kind, "message": why.message } }),
             };
             object["module"] = module.display().to_string().into();

@@ -16,7 +16,7 @@ use coop_ir::{Id, Inst, InstRef, Module, Op, pointers, rewrite};
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Place {
     Variable(Id),
-    /// What is reached through an address.
+    /// All memory behind addresses.
     Other,
 }
 

@@ -17,7 +17,7 @@ use super::{Interpreted, Interpreter, find_entry};
 use crate::case::Case;
 use crate::error::Error;
 
-/// What the blocks of a loop do that compilers keep in the loop.
+/// The operations in the blocks of a loop that compilers keep in the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Contents {
     /// Multiplies matrices.
@@ -41,7 +41,7 @@ pub struct LoopCount {
     /// The number of times that a subgroup executed a block that can lead back to the header, which is how often the
     /// body runs whether the loop is left at its beginning or at its end.
     pub rounds: u64,
-    /// What it does, the loops inside of it included.
+    /// Its operations, those of the loops inside of it included.
     pub contents: Contents,
     /// The loops inside of it, in an order that control flow follows.
     pub inner: Vec<LoopCount>,

@@ -42,11 +42,13 @@ impl Listing {
     }
 }
 
-/// What a line of a listing is.
+/// A line of a listing.
 enum Line<'a> {
     /// Neither an instruction nor a label.
     Remark,
     Label(&'a str),
+    /// The end of a block, with the labels of the blocks that may come next.
+    End(&'a str),
     Instruction {
         kind: Kind,
         /// The number of instructions that the line stands for.
@@ -73,6 +75,8 @@ enum Flow<'a> {
     Branch(&'a str),
     /// To the next instruction, or out of the loop whose last instruction follows a label.
     Break(&'a str),
+    /// To one of the labels in a list with commas.
+    OneOf(&'a str),
     /// Nowhere.
     End,
 }
@@ -118,6 +122,11 @@ impl<'a> Builder<'a> {
                 let block = self.begin();
                 self.labels.insert(name, block);
             }
+            Line::End(targets) => {
+                let block = self.begin();
+                self.flows[block] = Flow::OneOf(targets);
+                self.open = false;
+            }
             Line::Instruction { kind, times, slots, flow } => {
                 let block = self.begin();
                 self.blocks[block].add(Kind::Wait, slots);
@@ -136,12 +145,13 @@ impl<'a> Builder<'a> {
         let mut edges = Vec::new();
         for (at, flow) in self.flows.iter().enumerate() {
             let targets = match flow {
-                Flow::Next => [next(at), None],
-                Flow::Jump(name) => [label(name), None],
-                Flow::Branch(name) => [next(at), label(name)],
+                Flow::Next => vec![next(at)],
+                Flow::Jump(name) => vec![label(name)],
+                Flow::Branch(name) => vec![next(at), label(name)],
                 // The label is before the instruction that leads back.
-                Flow::Break(name) => [next(at), label(name).and_then(next)],
-                Flow::End => [None, None],
+                Flow::Break(name) => vec![next(at), label(name).and_then(next)],
+                Flow::OneOf(names) => names.split(',').map(|name| label(name.trim())).collect(),
+                Flow::End => vec![],
             };
             edges.extend(targets.into_iter().flatten().map(|to| (at, to)));
         }
@@ -197,13 +207,15 @@ fn amd(line: &str) -> Line<'_> {
 }
 
 fn nvidia(line: &str) -> Line<'_> {
-    // `block.u 3 L4 [2] -> {`
-    if let Some(label) = line.split_whitespace().nth(2).filter(|_| line.starts_with("block")) {
-        return Line::Label(label);
+    // `block.u 3 L4 [2] -> {` with the numbers of the block and of those before it, `} -> [4, 5]` with those behind it.
+    if let Some(number) = line.split_whitespace().nth(1).filter(|_| line.starts_with("block")) {
+        return Line::Label(number);
+    }
+    if let Some(numbers) = line.strip_prefix("} -> [").and_then(|line| line.trim_end().strip_suffix(']')) {
+        return Line::End(numbers);
     }
     let Some((instruction, _)) = line.split_once("// delay=") else { return Line::Remark };
     // `predicate destination = mnemonic operands`, of which the first three may be missing.
-    let predicated = instruction.trim_start().starts_with('@');
     let body = instruction.split_once(" = ").map_or(instruction, |(_, body)| body);
     let mut words = body.split_whitespace().skip_while(|word| word.starts_with('@'));
     let mnemonic = words.next().unwrap_or_default();
@@ -219,12 +231,7 @@ fn nvidia(line: &str) -> Line<'_> {
         "bra" | "brx" | "exit" | "bssy" | "bsync" | "bclear" | "break" | "call" | "ret" | "kill" => Kind::Branch,
         _ => Kind::Arithmetic,
     };
-    let flow = match name {
-        "bra" => Flow::jump(words.last(), predicated),
-        "exit" if !predicated => Flow::End,
-        _ => Flow::Next,
-    };
-    Line::one(kind, flow)
+    Line::one(kind, Flow::Next)
 }
 
 fn adreno(line: &str) -> Line<'_> {

@@ -337,47 +337,74 @@ mod tests {
     /// The loop of each compiler's listing: 5 rounds with an instruction of arithmetic, and one behind it.
     #[test]
     fn the_loops_of_each_language() {
-        let texts = [
-            (
-                "block.u 0 L0 [] -> {\n  r0 = mov r1 // delay=1\n} -> [1]\n\
-              block.u 1 L1 [0, 1] -> {\n  r0 = ffma r1 r2 r0 // delay=1\n  p0 = isetp.lt.u32 r3 r4 // delay=1\n\
-              @p0 bra L1 // delay=1\n} -> [2, 1]\n\
-              block.u 2 L2 [1] -> {\n  exit // delay=1\n} -> []\n",
-                11.0,
-                6.0,
-            ),
-            (
-                "Native code for unnamed CL shader (null) with blake3 00:\nmov.f32f32 r0.x, r1.x\nl1:\n\
-              add.f r0.x, r0.x, r1.x\ncmps.s.lt p0.x, r0.y, r0.z\nbr p0.x, #l1\nl2:\nend\n",
-                11.0,
-                6.0,
-            ),
-            (
-                "Native code for unnamed CL shader (null) with blake3 00:\nmov.f32f32 r0.x, r1.x\nl1:\n\
-              cmps.s.lt p0.x, r0.y, r0.z\nbr !p0.x, #l2\nadd.f r0.x, r0.x, r1.x\njump #l1\nl2:\nend\n",
-                12.0,
-                12.0,
-            ),
-            (
-                "mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };\nLABEL1:\nadd(16) g1<1>F g2<1,1,0>F g1<1,1,0>F { align1 };\n\
-              cmp.l.f0.0(16) null<1>UD g3<1,1,0>UD g4<1,1,0>UD { align1 };\n\
-              (+f0.0) while(16) JIP: LABEL1 { align1 };\nLABEL2:\n\
-              mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };\n",
-                12.0,
-                5.0,
-            ),
-            (
-                "mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };\nLABEL1:\n\
-              cmp.l.f0.0(16) null<1>UD g3<1,1,0>UD g4<1,1,0>UD { align1 };\n\
-              (+f0.0) break(16) JIP: LABEL2 UIP: LABEL2 { align1 };\nadd(16) g1<1>F g2<1,1,0>F g1<1,1,0>F { align1 };\n\
-              LABEL2:\nwhile(16) JIP: LABEL1 { align1 };\nLABEL3:\n\
-              mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };\n",
-                13.0,
-                11.0,
-            ),
+        let nvidia = [
+            "block.u 0 L0 [] -> {",
+            "      r0       = mov r1               // delay=1",
+            "} -> [1]",
+            "block.u 1 L1 [0, 2] -> {",
+            "      up0      = isetp.lt.u32 ur3 ur4 // delay=1",
+            "                 bra !up0 L9          // delay=1",
+            "} -> [2, 3]",
+            "block.u 2 L5 [1] -> {",
+            "      r0       = ffma r1 r2 r0        // delay=1",
+            "                 bra pT L1            // delay=1",
+            "} -> [1]",
+            "block.u 3 L9 [1] -> {",
+            "                 exit                 // delay=1",
+            "} -> []",
         ];
-        for (text, arithmetic, branches) in texts {
-            let weighed = weigh(text, vec![plain(5, 1, vec![])]).unwrap_or_else(|| panic!("no loop of:\n{text}"));
+        let adreno = "Native code for unnamed CL shader (null) with blake3 00:";
+        let at_the_end = [
+            adreno,
+            "mov.f32f32 r0.x, r1.x",
+            "l1:",
+            "add.f r0.x, r0.x, r1.x",
+            "cmps.s.lt p0.x, r0.y, r0.z",
+            "br p0.x, #l1",
+            "l2:",
+            "end",
+        ];
+        let at_the_beginning = [
+            adreno,
+            "mov.f32f32 r0.x, r1.x",
+            "l1:",
+            "cmps.s.lt p0.x, r0.y, r0.z",
+            "br !p0.x, #l2",
+            "add.f r0.x, r0.x, r1.x",
+            "jump #l1",
+            "l2:",
+            "end",
+        ];
+        let intel = [
+            "mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };",
+            "LABEL1:",
+            "add(16) g1<1>F g2<1,1,0>F g1<1,1,0>F { align1 };",
+            "cmp.l.f0.0(16) null<1>UD g3<1,1,0>UD g4<1,1,0>UD { align1 };",
+            "(+f0.0) while(16) JIP: LABEL1 { align1 };",
+            "LABEL2:",
+            "mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };",
+        ];
+        let left = [
+            "mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };",
+            "LABEL1:",
+            "cmp.l.f0.0(16) null<1>UD g3<1,1,0>UD g4<1,1,0>UD { align1 };",
+            "(+f0.0) break(16) JIP: LABEL2 UIP: LABEL2 { align1 };",
+            "add(16) g1<1>F g2<1,1,0>F g1<1,1,0>F { align1 };",
+            "LABEL2:",
+            "while(16) JIP: LABEL1 { align1 };",
+            "LABEL3:",
+            "mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };",
+        ];
+        let texts: [(&[&str], f64, f64); 5] = [
+            (&nvidia, 1.0 + 6.0 + 5.0, 6.0 + 5.0 + 1.0),
+            (&at_the_end, 1.0 + 2.0 * 5.0, 5.0 + 1.0),
+            (&at_the_beginning, 1.0 + 6.0 + 5.0, 6.0 + 5.0 + 1.0),
+            (&intel, 1.0 + 2.0 * 5.0 + 1.0, 5.0),
+            (&left, 1.0 + 6.0 + 5.0 + 1.0, 6.0 + 5.0),
+        ];
+        for (lines, arithmetic, branches) in texts {
+            let text = lines.join("\n");
+            let weighed = weigh(&text, vec![plain(5, 1, vec![])]).unwrap_or_else(|| panic!("no loop of:\n{text}"));
             let found = (weighed[Kind::Arithmetic as usize], weighed[Kind::Branch as usize]);
             assert_eq!(found, (arithmetic, branches), "{text}");
         }

@@ -6,11 +6,13 @@
 //! interpreter, as far as control flow goes, and the sum over its subgroups is divided by the size of its tile.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use clap::Args;
 use coop_cli::Status;
+use coop_cli::args::whole;
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::process::{self, End, Limits};
 use coop_exec::Case;
@@ -19,6 +21,7 @@ use coop_exec::interp::{Config, Interpreted};
 use coop_exec::isa::{Kind, Listing, Weighed};
 use coop_lab::compile::{TARGETS, give};
 use coop_lab::corpus::{self, Member, Part, Use};
+use coop_lab::engine::{self, Choice};
 use coopmat::Device;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +41,15 @@ pub(crate) struct Code {
                          Number of GPRs,Spills to memory,Max warps/SM,Instruction count,Static cycle count"
     )]
     statistic: Vec<String>,
+    /// ggml's pipelines instead, of the shaders in this folder (scripts/llama-shaders.sh)
+    #[arg(long, value_name = "FOLDER")]
+    engine: Option<PathBuf>,
+    /// With --engine: multiprocessors of the device, by which the engine chooses tiles
+    #[arg(long, value_name = "N", default_value_t = 48, requires = "engine")]
+    cores: u32,
+    /// With --engine: the subgroup size by which the engine chooses tiles
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(8, 128), requires = "engine")]
+    engine_subgroup: u32,
     /// The targets, each beside what is written by hand for it: khr, scalar
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "khr,scalar")]
     target: Vec<String>,
@@ -88,7 +100,13 @@ impl Code {
         if let Some(other) = self.target.iter().find(|target| CONTENDERS.iter().all(|one| one.of != target.as_str())) {
             return Err(Failure::Usage(format!("--target: there is no '{other}', only khr and scalar")));
         }
-        let members = corpus::members(Part::Bench)?;
+        let members = match &self.engine {
+            Some(folder) => {
+                let choice = Choice { cores: self.cores, subgroup: self.engine_subgroup, small: false };
+                corpus::measured("ggml", &engine::list(folder, choice))
+            }
+            None => corpus::members(Part::Bench)?,
+        };
         for gpu in gpus::named(&self.gpu)? {
             print(&self.table(&gpu, &members)?);
         }
@@ -106,7 +124,7 @@ impl Code {
             for Contender { name, members: suffixes, given, .. } in CONTENDERS.iter().filter(wanted) {
                 let of = |suffix: &str| members.iter().find(|m| m.name == format!("{figure} {suffix}"));
                 let Some(member) = suffixes.iter().copied().find_map(of) else { continue };
-                let figure = figure.trim_start_matches("bench/");
+                let figure = figure.split_once('/').map_or(figure.as_str(), |(_, name)| name);
                 rows.push((format!("{figure}, {name}"), ask(gpu, member, given)?));
             }
         }
@@ -117,9 +135,11 @@ impl Code {
         names.iter().for_each(|name| _ = write!(text, " {name} |"));
         Kind::ALL.iter().for_each(|kind| _ = write!(text, " {} |", kind.name()));
         let _ = writeln!(text, " executed | to by hand |\n|---|{}", "---|".repeat(3 + names.len() + Kind::ALL.len()));
+        // Subgroups of twice the size take about twice the time for an instruction.
         let all = |name: &str| {
             let (_, said) = rows.iter().find(|(row, _)| row == name)?;
-            Some(said.as_ref().ok()?.executed.as_ref().ok()?.total())
+            let said = said.as_ref().ok()?;
+            Some(said.executed.as_ref().ok()?.total() * f64::from(said.executable.subgroup_size))
         };
         let mut notes = String::new();
         for (name, said) in &rows {
