@@ -215,7 +215,8 @@ fn bench() -> Result<Vec<Member>, Error> {
 }
 
 /// Returns the contenders of each figure of a list, with their first choice of tiles: `PREFIX/FIGURE nv2`, `... khr`,
-/// `... scalar`, and `... nv2 for khr` and `... nv2 for scalar` where the lowered module has another choice.
+/// `... scalar`; and `... nv2 for khr` and `... nv2 for scalar` where the lowered module has another choice, `... STEM for khr`
+/// and `... STEM for scalar` where another module can be lowered in its place.
 pub fn measured(prefix: &str, list: &List) -> Vec<Member> {
     let mut members = Vec::new();
     for figure in &list.figure {
@@ -247,6 +248,11 @@ pub fn measured(prefix: &str, list: &List) -> Vec<Member> {
         for (target, tries) in [("khr", &figure.lowered_khr), ("scalar", &figure.lowered_scalar)] {
             if !tries.is_empty() {
                 add(&format!("nv2 for {target}"), &figure.nv2, tries.first());
+            }
+            for module in figure.lowered.iter().filter(|module| **module != figure.nv2.module) {
+                let stem = module.file_stem().unwrap_or_default().to_string_lossy();
+                let contender = Contender { module: module.clone(), ..figure.nv2.clone() };
+                add(&format!("{stem} for {target}"), &contender, tries.first().or(figure.nv2.tries.first()));
             }
         }
         for (what, contender) in [("khr", &figure.khr), ("scalar", &figure.scalar)] {

@@ -71,23 +71,34 @@ struct Said {
     executed: Result<Weighed, String>,
 }
 
-/// The contenders of a figure.
-const CONTENDERS: [Contender; 4] = [
-    Contender { of: "khr", name: "to khr", members: ["nv2 for khr", "nv2"], given: "khr" },
-    Contender { of: "khr", name: "khr by hand", members: ["khr", "khr"], given: "auto" },
-    Contender { of: "scalar", name: "to scalar", members: ["nv2 for scalar", "nv2"], given: "scalar" },
-    Contender { of: "scalar", name: "scalar by hand", members: ["scalar", "scalar"], given: "auto" },
-];
+/// The targets, which are also what the hand-written modules are named by.
+const NAMES: [&str; 2] = ["khr", "scalar"];
 
-struct Contender {
-    /// The target that it is measured for.
-    of: &'static str,
-    /// The name in the table.
-    name: &'static str,
-    /// The suffixes of the members, of which the first that there is counts.
-    members: [&'static str; 2],
-    /// The target that the module is lowered to.
-    given: &'static str,
+/// A row of the table.
+struct Row {
+    /// The figure and the target: a lowered module is compared with the one by hand of the same.
+    of: (String, &'static str),
+    /// The lowered module, or "" for one that is written by hand.
+    lowered: String,
+    said: Result<Said, String>,
+}
+
+impl Row {
+    fn name(&self) -> String {
+        let (figure, target) = &self.of;
+        match self.lowered.as_str() {
+            "" => format!("{figure}, {target} by hand"),
+            "nv2" => format!("{figure}, to {target}"),
+            module => format!("{figure}, {module} to {target}"),
+        }
+    }
+
+    /// The instructions that the invocations of a tile execute for each of its elements.
+    fn executed(&self) -> Option<f64> {
+        let said = self.said.as_ref().ok()?;
+        // Subgroups of twice the size take about twice the time for an instruction.
+        Some(said.executed.as_ref().ok()?.total() * f64::from(said.executable.subgroup_size))
+    }
 }
 
 const LIMITS: Limits = Limits { time: Duration::from_secs(300), memory: 8192 };
@@ -97,7 +108,7 @@ impl Code {
         if let Some([member, target]) = self.worker.as_deref() {
             return self.work(member, target);
         }
-        if let Some(other) = self.target.iter().find(|target| CONTENDERS.iter().all(|one| one.of != target.as_str())) {
+        if let Some(other) = self.target.iter().find(|target| !NAMES.contains(&target.as_str())) {
             return Err(Failure::Usage(format!("--target: there is no '{other}', only khr and scalar")));
         }
         let members = match &self.engine {
@@ -114,36 +125,42 @@ impl Code {
     }
 
     fn table(&self, gpu: &Gpu, members: &[Member]) -> Result<String, Failure> {
-        let figure = |member: &Member| Some(member.name.strip_suffix(" nv2")?.to_owned());
-        let wanted = |contender: &&Contender| self.target.iter().any(|target| target == contender.of);
-        let mut rows: Vec<(String, Result<Said, String>)> = Vec::new();
-        for figure in members.iter().filter_map(figure) {
+        let mut rows: Vec<Row> = Vec::new();
+        for figure in members.iter().filter_map(|member| member.name.strip_suffix(" nv2")) {
             if !self.only.is_empty() && self.only.iter().all(|text| !figure.contains(text.as_str())) {
                 continue;
             }
-            for Contender { name, members: suffixes, given, .. } in CONTENDERS.iter().filter(wanted) {
-                let of = |suffix: &str| members.iter().find(|m| m.name == format!("{figure} {suffix}"));
-                let Some(member) = suffixes.iter().copied().find_map(of) else { continue };
-                let figure = figure.split_once('/').map_or(figure.as_str(), |(_, name)| name);
-                rows.push((format!("{figure}, {name}"), ask(gpu, member, given)?));
+            for target in NAMES.into_iter().filter(|name| self.target.iter().any(|wanted| wanted == name)) {
+                let own =
+                    |member: &'_ &Member| member.name.strip_prefix(figure).is_some_and(|rest| rest.starts_with(' '));
+                let of = |member: &Member, what: &str| member.name[figure.len() + 1..] == *what;
+                let ending = format!(" for {target}");
+                let chosen = |member: &Member| Some(member.name[figure.len() + 1..].strip_suffix(&ending)?.to_owned());
+                let own: Vec<&Member> = members.iter().filter(own).collect();
+                let mut asked: Vec<(String, &Member, &str)> =
+                    own.iter().filter_map(|member| Some((chosen(member)?, *member, target))).collect();
+                if asked.is_empty() {
+                    asked.extend(own.iter().filter(|one| of(one, "nv2")).map(|one| ("nv2".to_owned(), *one, target)));
+                }
+                asked.extend(own.iter().filter(|one| of(one, target)).map(|one| (String::new(), *one, "auto")));
+                let name = figure.split_once('/').map_or(figure, |(_, name)| name);
+                for (lowered, member, given) in asked {
+                    rows.push(Row { of: (name.to_owned(), target), lowered, said: ask(gpu, member, given)? });
+                }
             }
         }
-        let has =
-            |name: &&String| rows.iter().any(|(_, r)| r.as_ref().is_ok_and(|s| s.executable.statistic(name).is_some()));
+        let has = |name: &&String| {
+            rows.iter().any(|row| row.said.as_ref().is_ok_and(|said| said.executable.statistic(name).is_some()))
+        };
         let names: Vec<&String> = self.statistic.iter().filter(has).collect();
         let mut text = format!("| {} | subgroup |", gpu.name);
         names.iter().for_each(|name| _ = write!(text, " {name} |"));
         Kind::ALL.iter().for_each(|kind| _ = write!(text, " {} |", kind.name()));
         let _ = writeln!(text, " executed | to by hand |\n|---|{}", "---|".repeat(3 + names.len() + Kind::ALL.len()));
-        // Subgroups of twice the size take about twice the time for an instruction.
-        let all = |name: &str| {
-            let (_, said) = rows.iter().find(|(row, _)| row == name)?;
-            let said = said.as_ref().ok()?;
-            Some(said.executed.as_ref().ok()?.total() * f64::from(said.executable.subgroup_size))
-        };
         let mut notes = String::new();
-        for (name, said) in &rows {
-            let Said { executable, executed } = match said {
+        for row in &rows {
+            let name = row.name();
+            let Said { executable, executed } = match &row.said {
                 Ok(said) => said,
                 Err(why) => {
                     let _ = writeln!(text, "| {name} | {why} |");
@@ -163,7 +180,8 @@ impl Code {
                     let _ = writeln!(notes, "{name}: {why}");
                 }
             }
-            let ratio = || Some(all(name)? / all(&by_hand(name)?)?);
+            let by_hand = || rows.iter().find(|one| one.of == row.of && one.lowered.is_empty());
+            let ratio = || Some(row.executed()? / by_hand().filter(|_| !row.lowered.is_empty())?.executed()?);
             let _ = writeln!(text, " {} |", ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}")));
         }
         if !notes.is_empty() {
@@ -190,12 +208,6 @@ impl Code {
         print(&text);
         Ok(Status::Success)
     }
-}
-
-/// Returns the name of the row that a row is compared with.
-fn by_hand(row: &str) -> Option<String> {
-    let (figure, target) = row.rsplit_once(", to ")?;
-    Some(format!("{figure}, {target} by hand"))
 }
 
 /// Returns the instructions that the subgroups of a workgroup execute for each element of its tile.
