@@ -43,6 +43,9 @@ pub struct LoopCount {
     pub rounds: u64,
     /// Its operations, those of the loops inside of it included.
     pub contents: Contents,
+    /// The operations of the blocks that run once more than the body, as a header with a test does. None for a loop that is
+    /// tested at its end.
+    pub before_test: Contents,
     /// The loops inside of it, in an order that control flow follows.
     pub inner: Vec<LoopCount>,
 }
@@ -151,14 +154,22 @@ impl Walk<'_> {
         // The loops inside each loop, and at the end those inside none.
         let mut inner: Vec<Vec<Inner>> = (0..=loops.all().len()).map(|_| Vec::new()).collect();
         let mut all: Vec<Contents> = vec![Contents::default(); inner.len()];
+        let rounds = |number: usize| -> u64 {
+            loops.latches(&cfg, number).map(|block| self.counts.of(chain, &function.blocks[block])).sum()
+        };
+        let mut before_test = all.clone();
         for block in cfg.rpo() {
             let place = loops.innermost(*block).unwrap_or(loops.all().len());
             if let Some(found) = loops.all().get(place).filter(|l| l.header == *block) {
                 inner[found.parent.unwrap_or(loops.all().len())].push(Inner::Own(place));
             }
             let times = self.counts.of(chain, &function.blocks[*block]);
+            let tests = place < loops.all().len() && times > rounds(place);
             for at in &function.blocks[*block].insts {
                 self.instruction(*at, times, &mut all[place]);
+                if tests {
+                    self.instruction(*at, 0, &mut before_test[place]);
+                }
                 if let Some(callee) = called(module.inst(*at)) {
                     let mut found = Vec::new();
                     let chain = chain.and_then(|chain| self.counts.chains.get(&(chain, *at)).copied());
@@ -175,8 +186,9 @@ impl Walk<'_> {
             made[number] = cfg.label(found.header).map(|header| LoopCount {
                 header,
                 headers: of(found.header),
-                rounds: loops.latches(&cfg, number).map(of).sum(),
+                rounds: rounds(number),
                 contents: all[number],
+                before_test: before_test[number],
                 inner: inside.into_iter().filter_map(|one| one.take(&mut made)).collect(),
             });
             let around = found.parent.unwrap_or(loops.all().len());

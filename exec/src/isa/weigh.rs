@@ -75,10 +75,22 @@ impl Listing {
             };
             let (_, count) = found.iter().find(|(own, _)| *own == number)?;
             let copies = found.iter().filter(|(_, other)| std::ptr::eq(*other, *count)).count() as u64;
-            // A loop that is left in its middle runs the first part once more than the rest.
             let exits: Vec<usize> = loops.blocks(number).iter().copied().filter(|block| exits(number, block)).collect();
-            let behind = exits.iter().any(|exit| *exit != block && dominators.dominates(*exit, block));
-            let times = if exits.is_empty() || behind { count.rounds } else { count.headers };
+            let behind = |block: usize| exits.iter().any(|exit| *exit != block && dominators.dominates(*exit, block));
+            let times = if exits.is_empty() {
+                count.rounds
+            } else {
+                // A loop that is left in its middle runs the first part once more than the rest. If the first part is the
+                // body, the compiler has moved the test behind it, and the first test of all out of the loop.
+                let first = loops.blocks(number).iter().filter(|block| !behind(**block));
+                let first = first.map(|block| contents(&self.blocks[*block])).fold(Contents::default(), Contents::with);
+                let rotated = work(count.contents).is_some_and(|has| has(first) && !has(count.before_test));
+                match (rotated, behind(block)) {
+                    (true, false) | (false, true) => count.rounds,
+                    (false, false) => count.headers,
+                    (true, true) => (2 * count.rounds).saturating_sub(count.headers),
+                }
+            };
             sum.add(of, times as f64 / (counts.subgroups * copies) as f64);
         }
         Some(sum)
@@ -92,6 +104,23 @@ struct Kept {
     inner: Vec<usize>,
 }
 
+/// Returns the kinds of operations of a block.
+fn contents(of: &Counts) -> Contents {
+    let has = |kind: Kind| of.of(kind) > 0;
+    Contents {
+        matrix: has(Kind::Matrix),
+        barrier: has(Kind::Barrier),
+        shared: has(Kind::Shared),
+        memory: has(Kind::Memory),
+    }
+}
+
+/// Returns the test for the operation of a loop by which its body is told from its test.
+fn work(contents: Contents) -> Option<fn(Contents) -> bool> {
+    let kinds: [fn(Contents) -> bool; 4] = [|of| of.matrix, |of| of.barrier, |of| of.shared, |of| of.memory];
+    kinds.into_iter().find(|has| has(contents))
+}
+
 /// Returns the loops of a listing, and behind them the program itself.
 fn kept(listing: &Listing, loops: &Loops) -> Vec<Kept> {
     let all = loops.all().len();
@@ -101,17 +130,15 @@ fn kept(listing: &Listing, loops: &Loops) -> Vec<Kept> {
             inner[loops.all()[number].parent.unwrap_or(all)].push(number);
         }
     }
-    let contents = |number: usize| {
-        let has = |kind: Kind| loops.blocks(number).iter().any(|block| listing.blocks[*block].of(kind) > 0);
-        Contents {
-            matrix: has(Kind::Matrix),
-            barrier: has(Kind::Barrier),
-            shared: has(Kind::Shared),
-            memory: has(Kind::Memory),
-        }
+    let inside = |number: usize| {
+        loops
+            .blocks(number)
+            .iter()
+            .map(|block| contents(&listing.blocks[*block]))
+            .fold(Contents::default(), Contents::with)
     };
     let of =
-        |(number, inner)| Kept { contents: if number < all { contents(number) } else { Contents::default() }, inner };
+        |(number, inner)| Kept { contents: if number < all { inside(number) } else { Contents::default() }, inner };
     inner.into_iter().enumerate().map(of).collect()
 }
 
@@ -226,6 +253,7 @@ mod tests {
             headers: (rounds + 1) * times,
             rounds: rounds * times,
             contents,
+            before_test: Contents::default(),
             inner,
         }
     }
@@ -268,6 +296,19 @@ mod tests {
         // A loop that never ran has been at its header no less.
         assert_eq!(weigh(&text, vec![plain(0, 1, vec![])]), Some([0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 2.0]));
         assert_eq!(weigh(&text, vec![]), None);
+    }
+
+    #[test]
+    fn a_loop_that_is_left_behind_its_body_has_been_rotated() {
+        let body = ["BB1:", "ds_load_b32 v0, v1", "s_cbranch_scc1 BB3", "BB2:", "v_mov_b32 v0, v1", "s_branch BB1"];
+        let text = amd(&[&["BB0:", "s_nop 0"], &body[..], &["BB3:", "s_endpgm"]].concat());
+        let shared = Contents { shared: true, ..Contents::default() };
+        let tested_first = repeats(10, 3, shared, vec![]);
+        // Shared memory 30, arithmetic 27, branches 30 and 27 and the end.
+        assert_eq!(weigh(&text, vec![tested_first.clone()]), Some([0.0, 0.0, 30.0, 27.0, 0.0, 1.0, 58.0]));
+        // Where the module loads before it tests, the listing does.
+        let loads_first = LoopCount { before_test: shared, ..tested_first };
+        assert_eq!(weigh(&text, vec![loads_first]), Some([0.0, 0.0, 33.0, 30.0, 0.0, 1.0, 64.0]));
     }
 
     /// A loop of the listing, whose only block has these instructions.
