@@ -52,7 +52,8 @@ mod cost {
 }
 
 impl Listing {
-    /// Returns how many instructions a subgroup executes. `None` if the loops of the listing are not loops of the module.
+    /// Returns how many instructions a subgroup executes. `None` if the loops of the listing are not loops of the module, as
+    /// far as nesting, order and barriers say.
     pub fn weigh(&self, counts: &LoopCounts) -> Option<Weighed> {
         let loops = Loops::of_graph(&self.graph);
         if !loops.all_natural() {
@@ -93,7 +94,16 @@ impl Listing {
             };
             sum.add(of, times as f64 / (counts.subgroups * copies) as f64);
         }
-        Some(sum)
+        self.has_barriers_of(counts, &sum).then_some(sum)
+    }
+
+    /// Returns true if the barriers are about as many as those of the module. Compilers neither repeat barriers nor, where a
+    /// workgroup has several subgroups, leave them out; so if they are not, the loops were not matched rightly. Those outside
+    /// of loops count once, whether they run or not.
+    fn has_barriers_of(&self, counts: &LoopCounts, sum: &Weighed) -> bool {
+        let (found, wanted) = (sum.of(Kind::Barrier), counts.barriers as f64 / counts.subgroups as f64);
+        let off = self.counts().of(Kind::Barrier) as f64 + wanted / 16.0;
+        found == 0.0 || (found - wanted).abs() <= off
     }
 }
 
@@ -264,7 +274,8 @@ mod tests {
 
     fn weigh(text: &str, loops: Vec<LoopCount>) -> Option<[f64; Kind::ALL.len()]> {
         let listing = Listing::read(text).unwrap_or_else(|| panic!("not known:\n{text}"));
-        let counts = LoopCounts { subgroups: 1, loops, products: 0, barriers: 0 };
+        let barriers = loops.iter().filter(|one| one.contents.barrier).map(|one| one.rounds).sum();
+        let counts = LoopCounts { subgroups: 1, loops, products: 0, barriers };
         listing.weigh(&counts).map(|weighed| Kind::ALL.map(|kind| weighed.of(kind)))
     }
 
@@ -373,6 +384,19 @@ mod tests {
         let inner = Contents { shared: true, ..Contents::default() };
         let loops = vec![repeats(10, 1, outer, vec![repeats(7, 10, inner, vec![])])];
         assert_eq!(weigh(&text, loops), Some([0.0, 10.0, 70.0, 1.0, 10.0, 0.0, 70.0 + 10.0 + 1.0]));
+    }
+
+    #[test]
+    fn other_barriers_are_other_loops() {
+        let text = blocks(&[block("BB1", &["ds_load_b32 v0, v1", "s_barrier"])]);
+        let listing = Listing::read(&text).unwrap();
+        let stages = Contents { shared: true, barrier: true, ..Contents::default() };
+        let weighed = |barriers: u64| {
+            let counts =
+                LoopCounts { subgroups: 2, loops: vec![repeats(60, 1, stages, vec![])], products: 0, barriers };
+            listing.weigh(&counts).is_some()
+        };
+        assert_eq!([60, 62, 120, 8].map(weighed), [true, true, false, false]);
     }
 
     /// The loop of each compiler's listing: 5 rounds with an instruction of arithmetic, and one behind it.
