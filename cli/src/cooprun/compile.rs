@@ -198,7 +198,7 @@ impl Compile {
     }
 
     fn object(&self, made: &[Result<Compiled, NotMade>], executed: &[Vec<Option<Weighed>>], status: Status) -> Json {
-        let one = |((module, made), executed): ((&PathBuf, &Result<Compiled, NotMade>), &Vec<Option<Weighed>>)| {
+        let one = |module: &Path, made: &Result<Compiled, NotMade>, executed: &[Option<Weighed>]| {
             let mut object = match made {
                 Ok(compiled) => {
                     let counts = |one: &Executable| listing(one).map(|listing| listing.counts());
@@ -215,7 +215,8 @@ impl Compile {
             object["module"] = module.display().to_string().into();
             object
         };
-        let modules: Vec<Json> = self.modules.iter().zip(made).zip(executed).map(one).collect();
+        let all = self.modules.iter().zip(made).zip(executed);
+        let modules: Vec<Json> = all.map(|((module, made), executed)| one(module, made, executed)).collect();
         json!({ "ok": status == Status::Success, "modules": modules })
     }
 

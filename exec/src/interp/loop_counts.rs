@@ -215,12 +215,11 @@ impl Walk<'_> {
             return;
         }
         for pointer in inst.ids() {
-            match self.module.type_of(pointer).and_then(|ty| Type::of(self.module, ty)) {
-                Some(Type::Pointer { storage, .. } | Type::UntypedPointer { storage }) => match storage {
-                    StorageClass::Workgroup => contents.shared = true,
-                    StorageClass::StorageBuffer | StorageClass::PhysicalStorageBuffer => contents.memory = true,
-                    _ => {}
-                },
+            let ty = self.module.type_of(pointer).and_then(|ty| Type::of(self.module, ty));
+            let Some(Type::Pointer { storage, .. } | Type::UntypedPointer { storage }) = ty else { continue };
+            match storage {
+                StorageClass::Workgroup => contents.shared = true,
+                StorageClass::StorageBuffer | StorageClass::PhysicalStorageBuffer => contents.memory = true,
                 _ => {}
             }
         }
