@@ -4,8 +4,9 @@
 //! milliseconds where the module itself multiplies large matrices.
 
 use coop_ir::cfg::{Cfg, Loops};
+use coop_ir::constant::Constants;
 use coop_ir::hash::{FxHashMap, FxHashSet};
-use coop_ir::spv::StorageClass;
+use coop_ir::spv::{Scope, StorageClass};
 use coop_ir::types::Type;
 use coop_ir::{Block, Id, InstRef, Module, Op, captures};
 
@@ -59,7 +60,7 @@ pub struct LoopCounts {
     pub loops: Vec<LoopCount>,
     /// The number of times that a subgroup executed a multiplication of matrices.
     pub products: u64,
-    /// The number of times that a subgroup executed a barrier.
+    /// The number of times that a subgroup executed a barrier of more than the subgroup.
     pub barriers: u64,
 }
 
@@ -108,7 +109,8 @@ impl Interpreted {
     pub fn loop_counts(&self, module: &Module, case: &Case) -> Result<LoopCounts, Error> {
         let slice = control_slice(&captures::as_passed(module));
         let (counts, subgroups) = self.block_counts(&slice, case)?;
-        let mut walk = Walk { module, counts: &counts, depth: 0, products: 0, barriers: 0 };
+        let constants = Constants::new(module, &case.specialization()?);
+        let mut walk = Walk { module, constants, counts: &counts, depth: 0, products: 0, barriers: 0 };
         let mut loops = Vec::new();
         walk.function(find_entry(module, case.entry.as_deref())?, Some(0), &mut loops, &mut Contents::default());
         Ok(LoopCounts { subgroups, loops, products: walk.products, barriers: walk.barriers })
@@ -133,6 +135,7 @@ impl Interpreted {
 /// A walk through a module from its entry point, into each call.
 struct Walk<'a> {
     module: &'a Module,
+    constants: Constants,
     counts: &'a BlockCounts,
     depth: usize,
     products: u64,
@@ -207,7 +210,8 @@ impl Walk<'_> {
             self.products += times;
             contents.matrix = true;
         }
-        if inst.op.is_control_barrier() {
+        let scope = || self.constants.get(inst.id(0)?).fixed();
+        if inst.op.is_control_barrier() && scope() != Some(u64::from(Scope::Subgroup.0)) {
             self.barriers += times;
             contents.barrier = true;
         }
