@@ -5,6 +5,7 @@
 
 use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::constant::Constants;
+use coop_ir::grammar::ExecutionScope;
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::spv::{Scope, StorageClass};
 use coop_ir::types::Type;
@@ -210,8 +211,11 @@ impl Walk<'_> {
             self.products += times;
             contents.matrix = true;
         }
-        let scope = || self.constants.get(inst.id(0)?).fixed();
-        if inst.op.is_control_barrier() && scope() != Some(u64::from(Scope::Subgroup.0)) {
+        let scope = match inst.op.execution_scope() {
+            Some(ExecutionScope::Operand(at)) => inst.id(at).and_then(|scope| self.constants.get(scope).fixed()),
+            _ => None,
+        };
+        if inst.op.is_control_barrier() && scope != Some(u64::from(Scope::Subgroup.0)) {
             self.barriers += times;
             contents.barrier = true;
         }
