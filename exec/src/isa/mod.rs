@@ -1,7 +1,7 @@
 //! A processor's instructions, from a compiler's listing: how many of each kind, and how often they run.
 //!
-//! The listings are those of Mesa's compilers: ACO for AMD, NAK for NVIDIA, IR3 for Adreno, BRW for Intel. [`listing`] reads
-//! the text into blocks, [`weigh`] gives each block the number of times that it runs. In the plain counts an instruction
+//! The listings are those of Mesa's compilers: ACO for AMD, NAK for NVIDIA, IR3 for Adreno, BRW for Intel. [`Listing::read`]
+//! reads the text into blocks, [`Listing::weigh`] gives each block the number of times that it runs. In the plain counts an instruction
 //! counts once for each time that the text says it is there. On AMD and NVIDIA their sum is the compiler's own count; on
 //! Intel it is larger, since waits are in the listing. A mnemonic that no rule names is arithmetic.
 
