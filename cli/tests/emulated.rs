@@ -366,6 +366,31 @@ fn what_communicates_stands_where_all_invocations_are() {
     assert!(refusal.expect_err("parted").reason.contains("OpControlBarrier"));
 }
 
+/// Slang's neural module waits for the subgroup behind branches by what shared memory holds, in workgroups of one subgroup: all of the
+/// workgroup are there then.
+#[test]
+fn a_barrier_of_the_only_subgroup_is_one_of_the_workgroup() {
+    let kind = &KINDS[0];
+    // The buffer may be written, so that nothing else shows that all take the branch.
+    let of_64 = |inside: &str| {
+        let body = format!(
+            "%where = OpAccessChain %to_word %x %n0 %n0\n%first = OpLoad %u32 %where\n%less = OpULessThan %bool %first %n1000\n\
+             OpSelectionMerge %after None\nOpBranchConditional %less %inside %after\n%inside = OpLabel\n{inside}\n\
+             OpBranch %after\n%after = OpLabel\n%result = OpPhi %u32 %n0 %entry %added %inside"
+        );
+        module(kind, 32, "%n1000 = OpConstant %u32 1000\n", &body, (kind.words, kind.count))
+    };
+    let add = "%added = OpGroupNonUniformIAdd %u32 %n3 Reduce %value";
+    let both = of_64(&format!("OpControlBarrier %n3 %n3 %n0\n{add}"));
+    assert_eq!(wrong("the only subgroup", &both, 64, &[8, 32]), Vec::<String>::new());
+    // A sum alone may be of those that come to it.
+    let refusal = emulated(&of_64(add), 64, None, &case(64)).expect_err("a sum");
+    assert!(refusal.reason.contains("OpGroupNonUniformIAdd"), "{refusal}");
+    // And of two subgroups, one may come to the barrier without the other.
+    let refusal = emulated(&both, 32, None, &case(32)).expect_err("two subgroups");
+    assert!(refusal.reason.contains("OpControlBarrier"), "{refusal}");
+}
+
 /// Loops of as many rounds for all, calls, and variables of functions, as unoptimized compilers have them.
 #[test]
 fn loops_and_calls_are_looked_through() {

@@ -13,6 +13,8 @@ const DIVERGENT: &str = "testdata/exec/ub/divergent-load.spvasm";
 const DIVERGENT_CASE: &str = "testdata/exec/ub/divergent-load.toml";
 const OUTSIDE: &str = "testdata/exec/ub/store-out-of-bounds.spvasm";
 const OUTSIDE_CASE: &str = "testdata/exec/ub/store-out-of-bounds.toml";
+const OVERLAP: &str = "testdata/exec/ub/rows-overlap.spvasm";
+const OVERLAP_CASE: &str = "testdata/exec/ub/rows-overlap.toml";
 
 const BROKEN: &str = "testdata/validate/muladd/muladd-k-mismatch.spvasm";
 const POINTERS: &str = "testdata/exec/pointers.spvasm";
@@ -89,6 +91,7 @@ fn every_placement_agrees() {
 fn undefined_behaviour_is_1_and_is_shown() {
     shown("divergent-load", &["run", DIVERGENT, "--case", DIVERGENT_CASE, "--on", "interp"]);
     shown("store-out-of-bounds", &["run", OUTSIDE, "--case", OUTSIDE_CASE, "--on", "interp", "-q"]);
+    shown("rows-overlap", &["run", OVERLAP, "--case", OVERLAP_CASE, "--on", "interp", "-q"]);
 }
 
 #[test]

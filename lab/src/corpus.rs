@@ -34,6 +34,9 @@ const FOLDERS: [&str; 11] = [
     "drivers/gpu",
 ];
 
+/// The subgroup size that [`Contender::wide`] is for.
+const WIDE: u32 = 64;
+
 /// The most bytes of entropy of a generated module.
 const ENTROPY: usize = 400;
 
@@ -74,7 +77,7 @@ pub struct Member {
 enum Source {
     File {
         module: PathBuf,
-        case: Option<PathBuf>,
+        case: Option<CaseSource>,
         variant: Option<String>,
         /// Ways to use it, for devices with other subgroups each.
         ways: Vec<Way>,
@@ -85,12 +88,20 @@ enum Source {
     },
 }
 
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+enum CaseSource {
+    File(PathBuf),
+    Text(String),
+}
+
 /// The values that an engine gives a pipeline.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Way {
     subgroup_size: Option<u32>,
     full_subgroups: bool,
     spec: BTreeMap<String, Number>,
+    /// The elements of a figure's grid that a workgroup computes.
+    tile: u64,
 }
 
 /// A member's module and the case of its pipeline.
@@ -99,6 +110,8 @@ pub struct Use {
     pub module: Module,
     /// The entry point, the constants and the subgroup size; the rest is for runs.
     pub case: Case,
+    /// The elements of the figure's grid that a workgroup computes; 1 for what is no figure.
+    pub tile: u64,
 }
 
 impl Member {
@@ -109,23 +122,25 @@ impl Member {
                 let profile = GeneratorProfile::from_name(profile)
                     .ok_or_else(|| Error::case(format!("there is no generator '{profile}'")))?;
                 let made = generate(profile, &entropy(*seed, ENTROPY));
-                Ok(Use { module: made.module, case: Case::parse(&made.case, Path::new(""))? })
+                Ok(Use { module: made.module, case: Case::parse(&made.case, Path::new(""))?, tile: 1 })
             }
             Source::File { module, case, variant, ways } => {
                 let mut used = match case {
-                    Some(case) => Case::load(case)?,
+                    Some(CaseSource::File(case)) => Case::load(case)?,
+                    Some(CaseSource::Text(case)) => Case::parse(case, Path::new(""))?,
                     None => Case { workgroups: [1; 3], ..Case::default() },
                 };
                 if let Some(variant) = variant {
                     used = used.with_variant(variant)?;
                 }
                 let fits = |way: &&Way| way.subgroup_size.is_none_or(|size| subgroup_sizes.contains(&size));
-                if let Some(way) = ways.iter().find(fits).or(ways.first()) {
+                let way = ways.iter().find(fits).or(ways.first());
+                if let Some(way) = way {
                     used.spec.extend(way.spec.clone());
                     used.subgroup_size = way.subgroup_size.or(used.subgroup_size);
                     used.full_subgroups |= way.full_subgroups;
                 }
-                Ok(Use { module: read(module)?, case: used })
+                Ok(Use { module: read(module)?, case: used, tile: way.map_or(1, |way| way.tile) })
             }
         }
     }
@@ -183,7 +198,7 @@ fn testdata(folder: &str) -> Result<Vec<Member>, Error> {
                 let (case, of) = (record::case_name(path), variant.as_deref());
                 let name = [Some(subject.name.as_str()), Some(case.as_str()).filter(|case| *case != subject.name), of];
                 let name = name.into_iter().flatten().collect::<Vec<_>>().join(" ");
-                let (module, case) = (subject.module.clone(), Some(path.clone()));
+                let (module, case) = (subject.module.clone(), Some(CaseSource::File(path.clone())));
                 members.push(Member {
                     name: format!("{folder}/{name}"),
                     source: Source::File { module, case, variant, ways: Vec::new() },
@@ -196,28 +211,48 @@ fn testdata(folder: &str) -> Result<Vec<Member>, Error> {
 
 /// Returns the kernels of the list of figures, each with its first specialization.
 fn bench() -> Result<Vec<Member>, Error> {
-    let list = List::load(&repository().join("testdata/bench/figures.toml"))?;
+    Ok(measured("bench", &List::load(&repository().join("testdata/bench/figures.toml"))?))
+}
+
+/// Returns the contenders of each figure of a list, with their first choice of tiles: `PREFIX/FIGURE nv2`, `... khr`,
+/// `... scalar`; and `... nv2 for khr` and `... nv2 for scalar` where the lowered module has another choice, `... STEM for khr`
+/// and `... STEM for scalar` where another module can be lowered in its place.
+pub fn measured(prefix: &str, list: &List) -> Vec<Member> {
     let mut members = Vec::new();
     for figure in &list.figure {
         let mut add = |what: &str, contender: &Contender, one: Option<&Try>| {
-            let values = one.iter().flat_map(|one| &one.spec).enumerate();
-            let way = Way {
-                subgroup_size: contender.subgroup_size,
+            let way = |subgroup_size: Option<u32>, one: Option<&Try>| Way {
+                subgroup_size,
                 full_subgroups: contender.full_subgroups,
-                spec: values.map(|(id, value)| (id.to_string(), value.clone())).collect(),
+                spec: one
+                    .iter()
+                    .flat_map(|one| &one.spec)
+                    .enumerate()
+                    .map(|(id, v)| (id.to_string(), v.clone()))
+                    .collect(),
+                tile: one.map_or(1, |one| one.tile.into_iter().map(u64::from).product()),
             };
+            let wide = contender.wide.iter().map(|wide| way(Some(WIDE), Some(wide)));
             let source = Source::File {
                 module: list.folder.join(&contender.module),
-                case: Some(list.folder.join(figure.case_of(contender))),
+                case: Some(match list.cases.get(figure.case_of(contender)) {
+                    Some(text) => CaseSource::Text(text.clone()),
+                    None => CaseSource::File(list.folder.join(figure.case_of(contender))),
+                }),
                 variant: None,
-                ways: vec![way],
+                ways: wide.chain([way(contender.subgroup_size, one)]).collect(),
             };
-            members.push(Member { name: format!("bench/{} {what}", figure.name), source });
+            members.push(Member { name: format!("{prefix}/{} {what}", figure.name), source });
         };
         add("nv2", &figure.nv2, figure.nv2.tries.first());
         for (target, tries) in [("khr", &figure.lowered_khr), ("scalar", &figure.lowered_scalar)] {
             if !tries.is_empty() {
                 add(&format!("nv2 for {target}"), &figure.nv2, tries.first());
+            }
+            for module in figure.lowered.iter().filter(|module| **module != figure.nv2.module) {
+                let stem = module.file_stem().unwrap_or_default().to_string_lossy();
+                let contender = Contender { module: module.clone(), ..figure.nv2.clone() };
+                add(&format!("{stem} for {target}"), &contender, tries.first().or(figure.nv2.tries.first()));
             }
         }
         for (what, contender) in [("khr", &figure.khr), ("scalar", &figure.scalar)] {
@@ -226,7 +261,7 @@ fn bench() -> Result<Vec<Member>, Error> {
             }
         }
     }
-    Ok(members)
+    members
 }
 
 /// Returns llama.cpp's modules. Each has the entries of its group, another one first for each module, so that one run over
@@ -242,6 +277,7 @@ fn llama_members() -> Vec<Member> {
             subgroup_size: Some(entry.subgroup_size()),
             full_subgroups: true,
             spec: entry.spec.iter().map(|(id, value)| (id.clone(), Number::Int((*value).into()))).collect(),
+            tile: 1,
         });
         let ways = ways.collect();
         let source = Source::File { module: member.path.to_owned(), case: None, variant: None, ways };
@@ -280,6 +316,35 @@ mod tests {
         for size in [8, 32] {
             let case = member.load(&[size]).unwrap().case;
             assert_eq!((case.subgroup_size, &case.spec["10"]), (Some(size), &Number::Int(size.into())));
+        }
+    }
+
+    /// With subgroups of 64 a workgroup has as many subgroups' parts as its tile, as it has with subgroups of 32.
+    #[test]
+    fn kernels_by_hand_divide_their_tile_among_the_subgroups_of_the_device() {
+        let members = bench().unwrap();
+        let by_hand: Vec<&Member> =
+            members.iter().filter(|m| m.name.ends_with(" khr") && !m.name.contains(" for ")).collect();
+        assert!(by_hand.len() > 5, "{} kernels", by_hand.len());
+        for member in by_hand {
+            for size in [32, 64] {
+                let used = member.load(&[size]).unwrap();
+                let of = |id: &str| match used.case.spec[id] {
+                    Number::Int(value) => value as u32,
+                    ref other => panic!("{}: {other:?}", member.name),
+                };
+                if member.name.contains("attention") {
+                    assert_eq!((of("4"), used.tile), (size, of("1").into()), "{} of {size}", member.name);
+                } else {
+                    let parts = of("1") / of("4") * (of("2") / of("5"));
+                    assert_eq!(
+                        (parts, used.tile),
+                        (of("0") / size, (of("1") * of("2")).into()),
+                        "{} of {size}",
+                        member.name
+                    );
+                }
+            }
         }
     }
 }

@@ -107,7 +107,7 @@ pub fn page(compiled: &Compiled, drivers: &str) -> String {
     text.push_str(&wrong_part(&profiles, drivers));
     text.push_str(
         "\n## Figures\n\n\
-         Speed was measured on H100 and H200 ([evidence.md](evidence.md), [performance.md](performance.md)). For AMD there are figures of the compiler:\n\
+         Speed was measured on H100 and H200 ([evidence.md](evidence.md), [performance.md](performance.md)). Of GPUs that are not there, the compilers say how many instructions run:\n\
          [performance.md](performance.md#what-amds-compiler-says). `cooprun compile` prints them for any module.\n",
     );
     text

@@ -61,6 +61,8 @@ pub struct Contender {
     pub module: PathBuf,
     /// The tries.
     pub tries: Vec<Try>,
+    /// The try for subgroups of 64, if the tries count on subgroups of 32.
+    pub wide: Option<Try>,
     /// True if the pipeline asks for full subgroups.
     #[serde(default)]
     pub full_subgroups: bool,
@@ -90,7 +92,8 @@ impl List {
         list.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         for figure in &list.figure {
             let contenders = [Some(&figure.nv2), figure.khr.as_ref(), figure.scalar.as_ref()];
-            let tries = contenders.into_iter().flatten().flat_map(|contender| &contender.tries);
+            let tries =
+                contenders.into_iter().flatten().flat_map(|contender| contender.tries.iter().chain(&contender.wide));
             let mut tries = tries.chain(&figure.lowered_khr).chain(&figure.lowered_scalar);
             if figure.grid.contains(&0) || tries.any(|one| one.tile.contains(&0)) {
                 return Err(fail(format!("{}: a grid or a tile is 0", figure.name)));

@@ -154,3 +154,28 @@ fn crashes_and_refusals_are_told_apart_and_kept() {
         assert!(folder.join(file).is_file(), "{file} is not kept");
     }
 }
+
+/// By hand and lowered, a product of f16 multiplies as many matrices as its size says: K / (rows * columns * depth) of an
+/// instruction for each element of the tile. The loops of the compiler's listing were matched with those of the module for
+/// that, and its barriers are in the same loops.
+#[test]
+fn executed_products_are_those_of_the_size() {
+    let gpus = [("amd-navi31", 16 * 16 * 16), ("nvk-ampere", 16 * 8 * 16), ("intel-xe2", 8 * 16 * 16)];
+    if gpus.iter().any(|(gpu, _)| Driver::Gpu(gpu).wrapper_or_skip("executed instructions").is_none()) {
+        return;
+    }
+    for (gpu, size) in gpus {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cooplab"));
+        command.args(["code", "--gpu", gpu, "--statistic", "none", "--only", "matmul f16", "--target", "khr"]);
+        let output = command.current_dir(repository()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        let rows = rows(&output);
+        assert_eq!(rows.len(), 4, "{text}");
+        for row in rows {
+            // The case has K = 14336.
+            assert_eq!(row[2], format!("{:.2}", 14336.0 / f64::from(size)), "{row:?}\n{text}");
+            assert!(row[6].parse::<f64>().unwrap() > 0.0, "no barriers: {row:?}\n{text}");
+        }
+    }
+}

@@ -5,7 +5,7 @@
 //! ballots, masks) stay where they are. Those that communicate put a value of each invocation into an array in shared memory,
 //! with a barrier of the workgroup before and after; so they have to stand where all invocations of the workgroup execute them
 //! together ([`uniform_blocks`]), and all are active there. Barriers of a subgroup become barriers of the workgroup, under the same
-//! condition. `matrix/lanes.rs` defines the values of built-in variables about subgroups.
+//! condition, which all barriers of a workgroup's only subgroup meet. `matrix/lanes.rs` defines the values of built-in variables about subgroups.
 //!
 //! Refuses: communication and barriers where not all invocations are sure to be together; types that are neither truth values nor
 //! numbers of 8 to 64 bits. Operations that have no lowering here (partitions, quads' votes) are left, and refused there.
@@ -63,7 +63,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     let invocations = Workgroup::new(m, &constants).invocations.filter(|n| n.is_multiple_of(size));
     // Without a known size the pass behind refuses.
     let Some(invocations) = invocations.filter(|_| !found.is_empty()) else { return Ok(()) };
-    let together = UniformBlocks::new(m, &constants);
+    let together = UniformBlocks::new(m, &constants, invocations == size);
     let mut emulation = Emulation {
         size,
         invocations,

@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use clap::Args;
 use coop_exec::compiled::{Compiled, Executable};
-use coop_exec::isa::Kind;
+use coop_exec::interp::{Config, Interpreted};
+use coop_exec::isa::{Kind, Weighed};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Error};
 use coop_ir::Module;
 use coop_passes::{Options, Target};
 use serde_json::{Value as Json, json};
 
-use super::compile_text::{Column, instructions, table};
+use super::compile_text::{Column, listing, table};
 use super::results::file_name;
 use super::{CaseChoice, DeviceArgs, Failure, print};
 use crate::args::{MOST_SECONDS, OutputStyle, parse_subgroup_size, whole};
@@ -30,7 +31,8 @@ pub(super) struct Compile {
     /// The module, SPIR-V words or assembly; a second one is shown beside it, with ratios
     #[arg(value_name = "MODULE", num_args = 1..=2, required = true)]
     modules: Vec<PathBuf>,
-    /// The case file (TOML) that names the entry point, the specialization and the subgroup size
+    /// The case file (TOML) that names the entry point, the specialization and the subgroup size; with its push constants
+    /// and buffers, the instructions that a subgroup executes are counted
     #[arg(long, value_name = "FILE")]
     case: Option<PathBuf>,
     #[command(flatten)]
@@ -65,6 +67,9 @@ pub(super) struct Compile {
     #[arg(long, value_name = "N", hide = true)]
     here: Option<usize>,
 }
+
+/// The time that the interpreter may take to count how often loops run.
+const COUNTING: Duration = Duration::from_secs(60);
 
 /// A module that is not compiled, and the reason.
 struct NotMade {
@@ -101,10 +106,12 @@ impl Compile {
             }
         }
         let status = made.iter().map(status_of).max().unwrap_or_default();
+        let executed = self.modules.iter().zip(&made).map(|(module, made)| self.executed(module, made.as_ref().ok()?));
+        let executed: Vec<Vec<Option<Weighed>>> = executed.map(Option::unwrap_or_default).collect();
         if self.json {
-            print(&self.object(&made, status).to_string());
+            print(&self.object(&made, &executed, status).to_string());
         } else {
-            self.say(&made, style);
+            self.say(&made, &executed, style);
         }
         Ok(status)
     }
@@ -169,27 +176,58 @@ impl Compile {
         }))
     }
 
-    fn object(&self, made: &[Result<Compiled, NotMade>], status: Status) -> Json {
-        let one = |(module, made): (&PathBuf, &Result<Compiled, NotMade>)| {
+    /// Returns the instructions that a subgroup executes in the case, for each executable of a module. A loop that the
+    /// interpreter can't count, or that the listing does not have, is said on standard error.
+    fn executed(&self, module: &Path, compiled: &Compiled) -> Option<Vec<Option<Weighed>>> {
+        self.case.as_ref().filter(|_| module != Path::new("-"))?;
+        let (module_name, case) = (module.display(), self.case().ok()?);
+        let module = io::load(module).ok()?.module;
+        let of = |executable: &Executable| {
+            let listing = listing(executable)?;
+            let config = Config { subgroup_size: executable.subgroup_size.max(1), ..Config::default() };
+            let case = Case { subgroup_size: None, ..case.clone() };
+            let found = match (Interpreted { config }.within(COUNTING).loop_counts(&module, &case)) {
+                Ok(counts) => listing.weigh(&counts).ok_or_else(|| "the compiler's loops are not the module's".into()),
+                Err(error) => Err(error.to_string()),
+            };
+            let note =
+                |why: &String| io::error(&format!("note: {module_name}: executed instructions are not counted: {why}"));
+            found.inspect_err(note).ok()
+        };
+        Some(compiled.executables.iter().flatten().map(of).collect())
+    }
+
+    fn object(&self, made: &[Result<Compiled, NotMade>], executed: &[Vec<Option<Weighed>>], status: Status) -> Json {
+        let one = |module: &Path, made: &Result<Compiled, NotMade>, executed: &[Option<Weighed>]| {
             let mut object = match made {
-                Ok(compiled) => json!({ "ok": true, "compiled": compiled, "instructions": counts(compiled) }),
+                Ok(compiled) => {
+                    let counts = |one: &Executable| listing(one).map(|listing| listing.counts());
+                    let counts = compiled.executables.iter().flatten().map(counts);
+                    json!({
+                        "ok": true,
+                        "compiled": compiled,
+                        "instructions": counts.map(|one| by_kind(|kind| Some(one?.of(kind)))).collect::<Json>(),
+                        "executed": executed.iter().map(|one| by_kind(|kind| Some((*one)?.of(kind)))).collect::<Json>(),
+                    })
+                }
                 Err(why) => json!({ "ok": false, "error": { "kind": why.kind, "message": why.message } }),
             };
             object["module"] = module.display().to_string().into();
             object
         };
-        let modules: Vec<Json> = self.modules.iter().zip(made).map(one).collect();
+        let all = self.modules.iter().zip(made).zip(executed);
+        let modules: Vec<Json> = all.map(|((module, made), executed)| one(module, made, executed)).collect();
         json!({ "ok": status == Status::Success, "modules": modules })
     }
 
-    fn say(&self, made: &[Result<Compiled, NotMade>], style: &OutputStyle) {
+    fn say(&self, made: &[Result<Compiled, NotMade>], executed: &[Vec<Option<Weighed>>], style: &OutputStyle) {
         let mut columns = Vec::new();
         let names = names(&self.modules);
-        for (name, made) in names.into_iter().zip(made) {
+        for ((name, made), executed) in names.into_iter().zip(made).zip(executed) {
             match made {
                 Ok(compiled) => {
                     compiled.messages.iter().for_each(|message| io::error(&format!("{name}: {message}")));
-                    columns.push(Column { name, compiled });
+                    columns.push(Column { name, compiled, executed });
                 }
                 Err(why) => io::error(&format!("error: {name}: {}", why.message)),
             }
@@ -261,13 +299,8 @@ fn dump(folder: &Path, prefix: &str, compiled: &Compiled) -> Result<(), FileErro
     Ok(())
 }
 
-/// Returns the instructions of each executable by kind; null for one whose language is not known.
-fn counts(compiled: &Compiled) -> Json {
-    let of = |executable: &Executable| {
-        let found = instructions(executable)?;
-        let kinds: serde_json::Map<String, Json> =
-            Kind::ALL.iter().map(|kind| (kind.name().to_owned(), found.of(*kind).into())).collect();
-        Some(Json::Object(kinds))
-    };
-    compiled.executables.iter().flatten().map(of).collect()
+/// Returns an object with a number for each kind of instructions; null if one is not known.
+fn by_kind<N: Into<Json>>(of: impl Fn(Kind) -> Option<N>) -> Json {
+    let one = |kind: &Kind| Some((kind.name().to_owned(), of(*kind)?.into()));
+    Kind::ALL.iter().map(one).collect::<Option<serde_json::Map<String, Json>>>().map_or(Json::Null, Json::Object)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use coop_exec::compiled::{Compiled, Executable, Value};
-use coop_exec::isa::{self, Counts};
+use coop_exec::isa::{Counts, Kind, Listing, Weighed};
 
 /// A module of the table.
 pub(super) struct Column<'a> {
@@ -11,6 +11,8 @@ pub(super) struct Column<'a> {
     pub(super) name: String,
     /// The description of its pipeline.
     pub(super) compiled: &'a Compiled,
+    /// The instructions that a subgroup executes, for each executable.
+    pub(super) executed: &'a [Option<Weighed>],
 }
 
 /// Integers from here on are no counts: drivers also give hashes.
@@ -25,6 +27,8 @@ pub(super) fn table(columns: &[Column<'_>]) -> String {
     for at in 0..most {
         let of: Vec<Option<&Executable>> = columns.iter().map(|c| executables(c.compiled).get(at)).collect();
         rows.extend(rows_of(&of));
+        let executed: Vec<Option<Weighed>> = columns.iter().map(|c| c.executed.get(at).copied().flatten()).collect();
+        rows.extend(executed_rows(&executed));
     }
     let wide = |at: usize| rows.iter().filter_map(|r| r.cells.get(at)).map(|c| c.len()).max().unwrap_or(0).max(10);
     let widths: Vec<usize> = (0..=columns.len()).map(wide).collect();
@@ -45,9 +49,9 @@ pub(super) fn table(columns: &[Column<'_>]) -> String {
     text
 }
 
-/// Returns the instructions of an executable by kind, from the last of its texts in a known processor's language.
-pub(super) fn instructions(executable: &Executable) -> Option<Counts> {
-    executable.texts.iter().filter_map(|text| isa::count(text.text.as_deref()?)).next_back()
+/// Returns the last of an executable's texts in a known processor's language.
+pub(super) fn listing(executable: &Executable) -> Option<Listing> {
+    executable.texts.iter().rev().find_map(|text| Listing::read(text.text.as_deref()?))
 }
 
 fn executables(compiled: &Compiled) -> &[Executable] {
@@ -114,13 +118,28 @@ fn rows_of(executables: &[Option<&Executable>]) -> Vec<Row> {
     }
     let value = |name: &str| executables.iter().map(|e| e.and_then(|e| e.statistic(name))).collect::<Vec<_>>();
     rows.extend(names.into_iter().map(|name| Row::new(name, &value(name))));
-    let counts: Vec<Option<Counts>> = executables.iter().map(|e| e.and_then(instructions)).collect();
+    let counts: Vec<Option<Counts>> = executables.iter().map(|e| Some(listing((*e)?)?.counts())).collect();
     if counts.iter().any(Option::is_some) {
         rows.push(Row::title("instructions by kind".into()));
-        for kind in isa::Kind::ALL {
+        for kind in Kind::ALL {
             let of: Vec<Option<Value>> = counts.iter().map(|c| c.as_ref().map(|c| Value::Uint(c.of(kind)))).collect();
             rows.push(Row::new(kind.name(), &of));
         }
     }
+    rows
+}
+
+/// Returns the rows of the instructions that subgroups execute, if they are known of one module.
+fn executed_rows(executed: &[Option<Weighed>]) -> Vec<Row> {
+    if executed.iter().all(Option::is_none) {
+        return Vec::new();
+    }
+    let row = |name: &str, of: &dyn Fn(&Weighed) -> f64| {
+        let values = executed.iter().map(|one| one.as_ref().map(|one| Value::Uint(of(one).round() as u64)));
+        Row::new(name, &values.collect::<Vec<_>>())
+    };
+    let mut rows = vec![Row::title("instructions that a subgroup executes".into())];
+    rows.extend(Kind::ALL.iter().map(|kind| row(kind.name(), &|one| one.of(*kind))));
+    rows.push(row("all", &Weighed::total));
     rows
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coop_ir::Module;
 
-use crate::case::Case;
+use crate::case::{Buffer, Case};
 use crate::error::Error;
 use crate::executor::{Executor, Outcome, RunOptions, Timer};
 
@@ -59,6 +59,13 @@ impl Interpreted {
     ) -> Result<R, Error> {
         let module = &*coop_ir::captures::as_passed(module);
         let specialization = case.specialization()?;
+        let (buffers, push) = inputs(case, |_| true)?;
+        let interpreter = Interpreter::new(module, case.entry.as_deref(), &specialization, self.config_of(case))?;
+        run(&interpreter, buffers, &push)
+    }
+
+    /// Returns the options for a case.
+    pub(super) fn config_of(&self, case: &Case) -> Config {
         let mut config = self.config;
         if let Some(size) = case.subgroup_size {
             config.subgroup_size = size;
@@ -67,16 +74,19 @@ impl Interpreted {
         for (at, bytes) in config.local_memory.iter_mut().zip(case.push.iter().filter_map(|part| part.local)) {
             *at = bytes;
         }
-        let address = |name: &str| case.buffer.iter().position(|b| b.name == name).map_or(0, base_address);
-        let mut buffers = Vec::new();
-        for (index, buffer) in case.buffer.iter().enumerate() {
-            let bytes = case.contents(index, &address)?;
-            buffers.push(Memory { name: buffer.name.clone(), slot: buffer.slot(), bytes });
-        }
-        let push = case.push_constants(&address)?;
-        let interpreter = Interpreter::new(module, case.entry.as_deref(), &specialization, config)?;
-        run(&interpreter, buffers, &push)
+        config
     }
+}
+
+/// Returns the buffers and the push constants of a case. Buffers for which `filled` is false are empty.
+pub(super) fn inputs(case: &Case, filled: impl Fn(&Buffer) -> bool) -> Result<(Vec<Memory>, Vec<u8>), Error> {
+    let address = |name: &str| case.buffer.iter().position(|b| b.name == name).map_or(0, base_address);
+    let mut buffers = Vec::new();
+    for (index, buffer) in case.buffer.iter().enumerate() {
+        let bytes = if filled(buffer) { case.contents(index, &address)? } else { Vec::new() };
+        buffers.push(Memory { name: buffer.name.clone(), slot: buffer.slot(), bytes });
+    }
+    Ok((buffers, case.push_constants(&address)?))
 }
 
 impl Executor for Interpreted {

@@ -10,6 +10,7 @@ use super::buffer_race::BufferRace;
 use super::code::{Edge, Func, Ins, NO_ROW, Orders, Row, Term};
 use super::error_bound;
 use super::findings::{self, FindingKind, Findings, History};
+use super::loop_counts::BlockCounts;
 use super::memory_bounds::MemoryBounds;
 use super::program::{Argument, Program};
 use super::registers::{Mask, Regs, Unfit};
@@ -32,7 +33,7 @@ pub(super) enum Stop {
 const CLOCK_STEPS: u64 = 1024;
 
 /// The largest depth of calls. SPIR-V has no recursion, so only a malformed module has more.
-const MAX_DEPTH: usize = 128;
+pub(super) const MAX_DEPTH: usize = 128;
 
 /// Buffers that are reused to avoid allocations.
 #[derive(Default)]
@@ -90,6 +91,8 @@ pub(super) struct Machine<'p> {
     pub workgroup: [u32; 3],
     /// The coverage, if the configuration asks for it.
     pub coverage: Option<Coverage>,
+    /// How often subgroups executed each block, in a run that counts them.
+    pub blocks: Option<BlockCounts>,
     /// The random state that selects the next group of diverged invocations.
     pub turns: u64,
     /// The random state for values that other agents write.
@@ -141,6 +144,7 @@ impl<'p> Machine<'p> {
             scratch: Scratch::default(),
             workgroup: [0; 3],
             coverage: config.coverage.then(|| Coverage::new(m.arena_len())),
+            blocks: None,
             turns: match config.reconvergence {
                 Reconvergence::Promised(seed) => seed,
                 Reconvergence::Early => 0,
@@ -338,6 +342,7 @@ impl<'p> Machine<'p> {
             return Err(Stop::Unsupported("calls are nested too deeply".into()));
         }
         self.depth += 1;
+        let chain = self.blocks.as_mut().filter(|_| self.depth > 1).map(|blocks| blocks.enter(self.at));
         self.regs.activate(mask);
         for (row, n, init) in &f.locals {
             match init {
@@ -354,6 +359,9 @@ impl<'p> Machine<'p> {
         match self.config.reconvergence {
             Reconvergence::Early => self.together(f, mask)?,
             Reconvergence::Promised(_) => self.apart(f, mask)?,
+        }
+        if let (Some(blocks), Some(chain)) = (&mut self.blocks, chain) {
+            blocks.leave(chain);
         }
         self.depth -= 1;
         Ok(())
@@ -398,6 +406,9 @@ impl<'p> Machine<'p> {
             if n.back.is_some() {
                 *symbols.trace.backs.entry(n.at).or_default() += 1;
             }
+        }
+        if let Some(blocks) = self.blocks.as_mut().filter(|_| n.back.is_none()) {
+            blocks.add(n.at, &here, self.p.subgroup);
         }
         if let Some(scope) = n.phi_scope {
             self.at = n.at;

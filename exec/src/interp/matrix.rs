@@ -1,6 +1,7 @@
 //! Cooperative matrices: memory, conversion of layout, element access. Each instance of the scope is executed by
 //! itself: its elements are gathered row by row from the invocations that hold them, processed, and scattered back.
 
+use coop_ir::hash::FxHashMap;
 use coop_ir::spv::{CooperativeMatrixLayout as Layout, CooperativeMatrixUse, Scope};
 use std::ops::Range;
 
@@ -254,6 +255,8 @@ impl Machine<'_> {
             self.check_alignment(ptr, coop, mem, &range);
             if mem.stride != NO_ROW && self.regs.get(mem.stride, range.start) == 0 && is_strided(mem.layout) {
                 self.find(FindingKind::Undefined, || "the stride of a store is 0".into());
+            } else {
+                self.check_overlap(coop, mem, &offsets);
             }
             for (i, offset) in offsets.iter().enumerate() {
                 let Some(offset) = offset else { continue };
@@ -272,6 +275,28 @@ impl Machine<'_> {
             self.scratch.offsets = offsets;
         }
         Ok(())
+    }
+
+    /// Reports a store of different elements to one place: no order of theirs says which of them stays.
+    fn check_overlap(&mut self, coop: &Coop, mem: &CoopMem, offsets: &[Option<i64>]) {
+        if !is_major(mem.layout) {
+            return;
+        }
+        let (second, length) =
+            if mem.layout == Layout::ColumnMajorKHR { (1, coop.rows) } else { (coop.cols, coop.cols) };
+        let (Some(Some(from)), Some(Some(to))) = (offsets.first(), offsets.get(second as usize)) else { return };
+        let step = if is_half(coop) { 1 } else { u64::from(coop.num.bytes()) };
+        if to.abs_diff(*from) >= u64::from(length) * step {
+            return;
+        }
+        let mut stored: FxHashMap<i64, u64> = FxHashMap::default();
+        let elements = offsets.iter().zip(&self.tile);
+        let mut twice = elements.filter_map(|(offset, v)| Some((stored.insert((*offset)?, *v)?, *v)));
+        if twice.any(|(before, v)| before != v) {
+            self.find(FindingKind::DataRace, || {
+                "rows or columns of a store overlap: different elements are stored to one place, in no order".into()
+            });
+        }
     }
 
     /// Reports a pointer or stride that is not a multiple of the component's size, or only of that and not of what

@@ -23,6 +23,7 @@
 mod buffer_race;
 mod callback;
 mod code;
+mod control_slice;
 mod coverage;
 mod error_bound;
 mod eval;
@@ -31,6 +32,7 @@ mod executor;
 mod findings;
 mod glsl_std_450;
 mod location;
+mod loop_counts;
 mod machine;
 mod matrix;
 mod memory;
@@ -59,6 +61,7 @@ pub use coverage::Coverage;
 pub use error_bound::{ErrorBound, ErrorBounds};
 pub use executor::Interpreted;
 pub use findings::{Finding, FindingKind};
+pub use loop_counts::{Contents, LoopCount, LoopCounts};
 pub use placement::Placement;
 pub use symbolic::{
     Agreement, Arithmetic, Blocks, Decisions, Elements, ExpressionDifference, Fingerprints, Mismatch, Symbolic,
@@ -71,6 +74,7 @@ use coop_ir::constant::Specialization;
 use coop_ir::{InstRef, Module, Op};
 
 use crate::error::Error;
+use loop_counts::BlockCounts;
 use machine::{Machine, Stop};
 use program::{Program, Translator};
 use symbolic::Symbols;
@@ -254,6 +258,33 @@ impl<'m> Interpreter<'m> {
         workgroups: [u32; 3],
         symbols: Option<Box<Symbols>>,
     ) -> Result<(Report, Option<Box<Symbols>>), Error> {
+        let mut machine = self.machine(buffers, push)?;
+        machine.regs.symbols = symbols;
+        self.dispatch(&mut machine, workgroups)?;
+        let error_bounds = self.config.error_bounds.then(|| machine.memory_bounds.error_bounds(machine.buffers.len()));
+        let mut symbols = machine.regs.symbols.take();
+        if let Some(symbols) = &mut symbols {
+            symbols.depends = machine.memory_bounds.depends.take().map(|(_, why)| why);
+        }
+        let report =
+            Report { findings: machine.findings.list, steps: machine.steps, error_bounds, coverage: machine.coverage };
+        Ok((report, symbols))
+    }
+
+    /// Runs the entry point and counts how often subgroups execute its blocks.
+    fn block_counts(&self, buffers: &mut [Memory], push: &[u8], workgroups: [u32; 3]) -> Result<BlockCounts, Error> {
+        let mut machine = self.machine(buffers, push)?;
+        machine.blocks = Some(BlockCounts::default());
+        if !self.dispatch(&mut machine, workgroups)? {
+            return Err(unsupported(format!("its control flow takes more than {} steps", self.config.step_budget)));
+        }
+        if let Some(finding) = machine.findings.list.iter().find(|finding| finding.kind.is_undefined_behaviour()) {
+            return Err(unsupported(format!("its control flow is undefined: {finding}")));
+        }
+        Ok(machine.blocks.unwrap_or_default())
+    }
+
+    fn machine<'a>(&'a self, buffers: &'a mut [Memory], push: &[u8]) -> Result<Machine<'a>, Error> {
         for b in &self.program.bindings {
             if !buffers.iter().any(|m| m.slot == Some((b.set, b.binding))) {
                 let name = findings::name_of(self.module, b.id);
@@ -263,24 +294,14 @@ impl<'m> Interpreter<'m> {
         if buffers.len() >= PUSH_INDEX {
             return Err(Error::case(format!("{} buffers are too many", buffers.len())));
         }
-        let mut machine = Machine::new(self.module, &self.program, self.config, buffers, push);
-        machine.regs.symbols = symbols;
+        Ok(Machine::new(self.module, &self.program, self.config, buffers, push))
+    }
+
+    /// Runs every workgroup. Returns false if the budget ended the run.
+    fn dispatch(&self, machine: &mut Machine<'_>, workgroups: [u32; 3]) -> Result<bool, Error> {
         match machine.dispatch(workgroups) {
-            Ok(()) | Err(Stop::Budget) => {
-                let error_bounds =
-                    self.config.error_bounds.then(|| machine.memory_bounds.error_bounds(machine.buffers.len()));
-                let mut symbols = machine.regs.symbols.take();
-                if let Some(symbols) = &mut symbols {
-                    symbols.depends = machine.memory_bounds.depends.take().map(|(_, why)| why);
-                }
-                let report = Report {
-                    findings: machine.findings.list,
-                    steps: machine.steps,
-                    error_bounds,
-                    coverage: machine.coverage,
-                };
-                Ok((report, symbols))
-            }
+            Ok(()) => Ok(true),
+            Err(Stop::Budget) => Ok(false),
             Err(Stop::Unsupported(why)) => Err(unsupported(why)),
             Err(Stop::Time) => {
                 let seconds = self.config.time_limit.unwrap_or_default().as_secs_f64();

@@ -194,6 +194,14 @@ impl Graph {
         component
     }
 
+    /// Returns the nodes that are reached from `root` in reverse postorder: a node comes before those that its edges lead
+    /// to, back edges aside.
+    pub fn reverse_postorder(&self, root: usize) -> Vec<usize> {
+        let mut order = Walk::new(self, root).post;
+        order.reverse();
+        order
+    }
+
     /// Every edge as (from, to).
     pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.succ.pairs()

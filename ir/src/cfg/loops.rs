@@ -14,7 +14,7 @@
 //! already found collapsed into one node.
 
 use super::Cfg;
-use super::graph::{NONE, Walk};
+use super::graph::{Graph, NONE, Walk};
 
 /// One loop.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,7 +55,15 @@ impl Loops {
         if !has_cycles(cfg) {
             return Loops { all: Vec::new(), innermost: none(), order: Vec::new(), place: none() };
         }
-        let mut finder = Finder::new(cfg);
+        Loops::of_graph(cfg.graph())
+    }
+
+    /// Returns the loops of a graph that is entered at its first node.
+    ///
+    /// # Panics
+    /// If the graph is empty.
+    pub fn of_graph(graph: &Graph) -> Loops {
+        let mut finder = Finder::new(graph);
         for at in (0..finder.walk.pre.len()).rev() {
             finder.candidate(at as u32);
         }
@@ -120,7 +128,7 @@ struct Found {
 }
 
 struct Finder<'a> {
-    cfg: &'a Cfg,
+    graph: &'a Graph,
     walk: Walk,
     /// The last place in preorder that was met below this one in the walk.
     last: Vec<u32>,
@@ -132,15 +140,15 @@ struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    fn new(cfg: &'a Cfg) -> Finder<'a> {
-        let walk = Walk::new(cfg.graph(), 0);
+    fn new(graph: &'a Graph) -> Finder<'a> {
+        let walk = Walk::new(graph, 0);
         let len = walk.pre.len();
         let mut last: Vec<u32> = (0..len as u32).collect();
         for at in (1..len).rev() {
             let parent = walk.parent[at] as usize;
             last[parent] = last[parent].max(last[at]);
         }
-        Finder { cfg, last, found: Vec::new(), innermost: vec![NONE; len], top: Vec::new(), work: Vec::new(), walk }
+        Finder { graph, last, found: Vec::new(), innermost: vec![NONE; len], top: Vec::new(), work: Vec::new(), walk }
     }
 
     fn below(&self, head: u32, at: u32) -> bool {
@@ -150,7 +158,7 @@ impl<'a> Finder<'a> {
     /// Pushes the predecessors of a member that are below the candidate; returns true if there are others.
     fn look_back(&mut self, head: u32, at: u32) -> bool {
         let mut entered = false;
-        for p in self.cfg.predecessors(self.walk.pre[at as usize]) {
+        for p in self.graph.predecessors(self.walk.pre[at as usize]) {
             match self.walk.number[*p] {
                 NONE => {}
                 p if self.below(head, p) => self.work.push(p),
@@ -224,7 +232,7 @@ impl<'a> Finder<'a> {
             let entries: Vec<_> = f.entries.iter().map(|e| pre[*e as usize]).collect();
             all.push(Loop { header: entries[0], entries, parent, depth, range: (0, 0) });
         }
-        let blocks = self.cfg.len();
+        let blocks = self.graph.len();
         let mut innermost = vec![NONE; blocks];
         let mut own = vec![0usize; all.len()];
         for (at, l) in self.innermost.iter().enumerate().filter(|(_, l)| **l != NONE) {

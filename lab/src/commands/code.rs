@@ -1,20 +1,27 @@
 //! `cooplab code`: what a driver's compiler makes of the measured kernels, lowered and written by hand.
 //!
 //! For each figure of `testdata/bench` the module with matrices of workgroup scope is lowered with the tiles that the list
-//! of figures has for that, and the hand-written modules are compiled with theirs. Each is a process of its own.
+//! of figures has for that, and the hand-written modules are compiled with theirs. Each is a process of its own. Besides
+//! what the compiler says, the instructions that are executed are counted: a case's first workgroup runs in the
+//! interpreter, as far as control flow goes, and the sum over its subgroups is divided by the size of its tile.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use clap::Args;
 use coop_cli::Status;
+use coop_cli::args::whole;
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::process::{self, End, Limits};
+use coop_exec::Case;
 use coop_exec::compiled::{Executable, Value};
-use coop_exec::isa::{self, Counts, Kind};
+use coop_exec::interp::{Config, Interpreted};
+use coop_exec::isa::{Kind, Listing, Weighed};
 use coop_lab::compile::{TARGETS, give};
-use coop_lab::corpus::{self, Member, Part};
+use coop_lab::corpus::{self, Member, Part, Use};
+use coop_lab::engine::{self, Choice};
 use coopmat::Device;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +41,18 @@ pub(crate) struct Code {
                          Number of GPRs,Spills to memory,Max warps/SM,Instruction count,Static cycle count"
     )]
     statistic: Vec<String>,
+    /// ggml's pipelines instead, of the shaders in this folder (scripts/llama-shaders.sh)
+    #[arg(long, value_name = "FOLDER")]
+    engine: Option<PathBuf>,
+    /// With --engine: multiprocessors of the device, by which the engine chooses tiles
+    #[arg(long, value_name = "N", default_value_t = 48, requires = "engine")]
+    cores: u32,
+    /// With --engine: the subgroup size by which the engine chooses tiles
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<u32>(8, 128), requires = "engine")]
+    engine_subgroup: u32,
+    /// The targets, each beside what is written by hand for it: khr, scalar
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "khr,scalar")]
+    target: Vec<String>,
     /// Only figures whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
@@ -48,17 +67,39 @@ pub(crate) struct Code {
 #[derive(Serialize, Deserialize)]
 struct Said {
     executable: Executable,
-    counts: Option<Counts>,
+    /// The instructions that subgroups execute for each element of the tile, or why they are not known.
+    executed: Result<Weighed, String>,
 }
 
-/// The contenders of a figure: the name in the table, the suffixes of the members, of which the first that there is
-/// counts, and the target.
-const CONTENDERS: [(&str, [&str; 2], &str); 4] = [
-    ("to khr", ["nv2 for khr", "nv2"], "khr"),
-    ("khr by hand", ["khr", "khr"], "auto"),
-    ("to scalar", ["nv2 for scalar", "nv2"], "scalar"),
-    ("scalar by hand", ["scalar", "scalar"], "auto"),
-];
+/// The targets, which are also what the hand-written modules are named by.
+const NAMES: [&str; 2] = ["khr", "scalar"];
+
+/// A row of the table.
+struct Row {
+    /// The figure and the target: a lowered module is compared with the one by hand of the same.
+    of: (String, &'static str),
+    /// The lowered module, or "" for one that is written by hand.
+    lowered: String,
+    said: Result<Said, String>,
+}
+
+impl Row {
+    fn name(&self) -> String {
+        let (figure, target) = &self.of;
+        match self.lowered.as_str() {
+            "" => format!("{figure}, {target} by hand"),
+            "nv2" => format!("{figure}, to {target}"),
+            module => format!("{figure}, {module} to {target}"),
+        }
+    }
+
+    /// The instructions that the invocations of a tile execute for each of its elements.
+    fn executed(&self) -> Option<f64> {
+        let said = self.said.as_ref().ok()?;
+        // Subgroups of twice the size take about twice the time for an instruction.
+        Some(said.executed.as_ref().ok()?.total() * f64::from(said.executable.subgroup_size))
+    }
+}
 
 const LIMITS: Limits = Limits { time: Duration::from_secs(300), memory: 8192 };
 
@@ -67,7 +108,16 @@ impl Code {
         if let Some([member, target]) = self.worker.as_deref() {
             return self.work(member, target);
         }
-        let members = corpus::members(Part::Bench)?;
+        if let Some(other) = self.target.iter().find(|target| !NAMES.contains(&target.as_str())) {
+            return Err(Failure::Usage(format!("--target: there is no '{other}', only khr and scalar")));
+        }
+        let members = match &self.engine {
+            Some(folder) => {
+                let choice = Choice { cores: self.cores, subgroup: self.engine_subgroup, small: false };
+                corpus::measured("ggml", &engine::list(folder, choice))
+            }
+            None => corpus::members(Part::Bench)?,
+        };
         for gpu in gpus::named(&self.gpu)? {
             print(&self.table(&gpu, &members)?);
         }
@@ -75,40 +125,67 @@ impl Code {
     }
 
     fn table(&self, gpu: &Gpu, members: &[Member]) -> Result<String, Failure> {
-        let figure = |member: &Member| Some(member.name.strip_suffix(" nv2")?.to_owned());
-        let mut rows: Vec<(String, Result<Said, String>)> = Vec::new();
-        for figure in members.iter().filter_map(figure) {
+        let mut rows: Vec<Row> = Vec::new();
+        for figure in members.iter().filter_map(|member| member.name.strip_suffix(" nv2")) {
             if !self.only.is_empty() && self.only.iter().all(|text| !figure.contains(text.as_str())) {
                 continue;
             }
-            for (name, suffixes, target) in CONTENDERS {
-                let of = |suffix: &str| members.iter().find(|m| m.name == format!("{figure} {suffix}"));
-                let Some(member) = suffixes.into_iter().find_map(of) else { continue };
-                let figure = figure.trim_start_matches("bench/");
-                rows.push((format!("{figure}, {name}"), ask(gpu, member, target)?));
-            }
-        }
-        let has =
-            |name: &&String| rows.iter().any(|(_, r)| r.as_ref().is_ok_and(|s| s.executable.statistic(name).is_some()));
-        let names: Vec<&String> = self.statistic.iter().filter(has).collect();
-        let kinds = Kind::ALL.map(Kind::name);
-        let mut text = format!("| {} | subgroup |", gpu.name);
-        names.iter().for_each(|name| _ = write!(text, " {name} |"));
-        kinds.iter().for_each(|name| _ = write!(text, " {name} |"));
-        let _ = writeln!(text, "\n|---|{}", "---|".repeat(1 + names.len() + kinds.len()));
-        for (name, said) in rows {
-            match said {
-                Err(why) => _ = writeln!(text, "| {name} | {why} |"),
-                Ok(Said { executable, counts }) => {
-                    let _ = write!(text, "| {name} | {} |", executable.subgroup_size);
-                    let value =
-                        |name: &str| executable.statistic(name).as_ref().map_or_else(String::new, Value::to_string);
-                    names.iter().for_each(|name| _ = write!(text, " {} |", value(name)));
-                    let count = |kind| counts.map_or_else(String::new, |counts| counts.of(kind).to_string());
-                    Kind::ALL.iter().for_each(|kind| _ = write!(text, " {} |", count(*kind)));
-                    text.push('\n');
+            for target in NAMES.into_iter().filter(|name| self.target.iter().any(|wanted| wanted == name)) {
+                let own =
+                    |member: &'_ &Member| member.name.strip_prefix(figure).is_some_and(|rest| rest.starts_with(' '));
+                let of = |member: &Member, what: &str| member.name[figure.len() + 1..] == *what;
+                let ending = format!(" for {target}");
+                let chosen = |member: &Member| Some(member.name[figure.len() + 1..].strip_suffix(&ending)?.to_owned());
+                let own: Vec<&Member> = members.iter().filter(own).collect();
+                let mut asked: Vec<(String, &Member, &str)> =
+                    own.iter().filter_map(|member| Some((chosen(member)?, *member, target))).collect();
+                if asked.is_empty() {
+                    asked.extend(own.iter().filter(|one| of(one, "nv2")).map(|one| ("nv2".to_owned(), *one, target)));
+                }
+                asked.extend(own.iter().filter(|one| of(one, target)).map(|one| (String::new(), *one, "auto")));
+                let name = figure.split_once('/').map_or(figure, |(_, name)| name);
+                for (lowered, member, given) in asked {
+                    rows.push(Row { of: (name.to_owned(), target), lowered, said: ask(gpu, member, given)? });
                 }
             }
+        }
+        let has = |name: &&String| {
+            rows.iter().any(|row| row.said.as_ref().is_ok_and(|said| said.executable.statistic(name).is_some()))
+        };
+        let names: Vec<&String> = self.statistic.iter().filter(has).collect();
+        let mut text = format!("| {} | subgroup |", gpu.name);
+        names.iter().for_each(|name| _ = write!(text, " {name} |"));
+        Kind::ALL.iter().for_each(|kind| _ = write!(text, " {} |", kind.name()));
+        let _ = writeln!(text, " executed | to by hand |\n|---|{}", "---|".repeat(3 + names.len() + Kind::ALL.len()));
+        let mut notes = String::new();
+        for row in &rows {
+            let name = row.name();
+            let Said { executable, executed } = match &row.said {
+                Ok(said) => said,
+                Err(why) => {
+                    let _ = writeln!(text, "| {name} | {why} |");
+                    continue;
+                }
+            };
+            let _ = write!(text, "| {name} | {} |", executable.subgroup_size);
+            let value = |name: &str| executable.statistic(name).as_ref().map_or_else(String::new, Value::to_string);
+            names.iter().for_each(|name| _ = write!(text, " {} |", value(name)));
+            match executed {
+                Ok(executed) => {
+                    Kind::ALL.iter().for_each(|kind| _ = write!(text, " {:.2} |", executed.of(*kind)));
+                    let _ = write!(text, " {:.2} |", executed.total());
+                }
+                Err(why) => {
+                    text.push_str(&" |".repeat(Kind::ALL.len() + 1));
+                    let _ = writeln!(notes, "{name}: {why}");
+                }
+            }
+            let by_hand = || rows.iter().find(|one| one.of == row.of && one.lowered.is_empty());
+            let ratio = || Some(row.executed()? / by_hand().filter(|_| !row.lowered.is_empty())?.executed()?);
+            let _ = writeln!(text, " {} |", ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}")));
+        }
+        if !notes.is_empty() {
+            let _ = write!(text, "\n{notes}");
         }
         Ok(text)
     }
@@ -125,12 +202,24 @@ impl Code {
         let compiled = executor.compile(&given.words, &given.case, true)?;
         let mut executables = compiled.executables.into_iter().flatten();
         let mut executable = executables.next().ok_or_else(|| wrong("the driver says nothing".to_owned()))?;
-        let counts = executable.texts.iter().filter_map(|text| isa::count(text.text.as_deref()?)).next_back();
+        let executed = executed(&executable, &given.words, &used);
         executable.texts.clear();
-        let text = serde_json::to_string(&Said { executable, counts }).map_err(|error| wrong(error.to_string()))?;
+        let text = serde_json::to_string(&Said { executable, executed }).map_err(|error| wrong(error.to_string()))?;
         print(&text);
         Ok(Status::Success)
     }
+}
+
+/// Returns the instructions that the subgroups of a workgroup execute for each element of its tile.
+fn executed(executable: &Executable, words: &[u32], used: &Use) -> Result<Weighed, String> {
+    let listing = executable.texts.iter().rev().find_map(|text| Listing::read(text.text.as_deref()?));
+    let listing = listing.ok_or("there is no listing of a known language")?;
+    let config = Config { subgroup_size: executable.subgroup_size.max(1), ..Config::default() };
+    let module = coop_ir::binary::read_words(words).map_err(|error| error.to_string())?;
+    let case = Case { subgroup_size: None, ..used.case.clone() };
+    let counts = Interpreted { config }.loop_counts(&module, &case).map_err(|error| error.to_string())?;
+    let weighed = listing.weigh(&counts).ok_or("the compiler's loops are not the module's")?;
+    Ok(weighed.times(counts.subgroups as f64 / used.tile as f64))
 }
 
 /// Returns what the compiler of a GPU says of a member, or why it says nothing.

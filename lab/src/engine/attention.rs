@@ -97,6 +97,7 @@ fn attention(list: &mut List, choice: Choice, a: &Attention) {
             full_subgroups: kind == Kind::Subgroup,
             subgroup_size: (kind != Kind::Workgroup).then_some(choice.subgroup),
             case: Some(case.into()),
+            wide: None,
         }
     };
     let nv2 = contender(Kind::Workgroup);

@@ -109,6 +109,7 @@ impl Convolution {
                 full_subgroups: kind == Kind::Subgroup,
                 subgroup_size: (kind == Kind::Subgroup).then_some(choice.subgroup),
                 case: Some(case.clone().into()),
+                wide: None,
             }
         };
         let nv2 = contender(Kind::Workgroup);

@@ -46,6 +46,7 @@ impl Experts {
             full_subgroups: kind != Kind::Workgroup,
             subgroup_size: (kind != Kind::Workgroup).then_some(choice.subgroup),
             case: Some(case.clone().into()),
+            wide: None,
         };
         let (nv2, decoding) = self.workgroup_tile(choice, format);
         list.cases.insert(case.clone().into(), self.case(format, nv2[2], choice.small));

@@ -123,6 +123,7 @@ fn product(list: &mut List, choice: Choice, format: &Format, shape: Shape) {
             full_subgroups: kind == Kind::Subgroup,
             subgroup_size: None,
             case: Some(case.into()),
+            wide: None,
         }
     };
     let nv2 = contender(Kind::Workgroup);

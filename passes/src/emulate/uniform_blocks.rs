@@ -7,7 +7,8 @@
 //!    are around both; or
 //! 2. hangs on no branch whose condition may differ between two invocations of a workgroup, in functions that are called so.
 //!
-//! The first is the module's own word: it has no meaning where that is false. For the second, values are taken for equal until
+//! The first is the module's own word: it has no meaning where that is false. In a workgroup of one subgroup, barriers of a subgroup and
+//! operations on its matrices say the same. (Other operations on subgroups don't: a part of one may execute them.) For the second, values are taken for equal until
 //! something shows that they may differ; what is read from memory that invocations write, and whatever is not known, may differ.
 
 use coop_ir::cfg::{Cfg, ControlDeps, Loops, PostDoms};
@@ -27,8 +28,9 @@ pub(super) struct UniformBlocks {
 }
 
 impl UniformBlocks {
-    pub(super) fn new(m: &Module, constants: &Constants) -> UniformBlocks {
-        let mut search = Search::new(m, constants);
+    /// With `one_subgroup`, a workgroup is one subgroup.
+    pub(super) fn new(m: &Module, constants: &Constants, one_subgroup: bool) -> UniformBlocks {
+        let mut search = Search::new(m, constants, one_subgroup);
         search.differences();
         let blocks =
             search.functions.iter().map(|f| f.divergent.iter().map(|divergent| !divergent).collect()).collect();
@@ -66,7 +68,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(m: &'a Module, constants: &Constants) -> Search<'a> {
+    fn new(m: &'a Module, constants: &Constants, one_subgroup: bool) -> Search<'a> {
         let graphs: Vec<(Cfg, PostDoms, Loops)> = m
             .functions
             .iter()
@@ -85,7 +87,7 @@ impl<'a> Search<'a> {
                 .iter()
                 .map(|f| {
                     let calls_one = |i: &Inst| i.callee().and_then(|c| calls.function(c)).is_some_and(|c| always[c]);
-                    let binds = |r: &InstRef| binds(m, constants, m.inst(*r)) || calls_one(m.inst(*r));
+                    let binds = |r: &InstRef| binds(m, constants, one_subgroup, m.inst(*r)) || calls_one(m.inst(*r));
                     f.blocks.iter().map(|b| b.insts.iter().any(binds)).collect()
                 })
                 .collect();
@@ -260,11 +262,12 @@ impl<'a> Search<'a> {
 }
 
 /// Returns true if all invocations of a workgroup must execute an instruction together.
-fn binds(m: &Module, constants: &Constants, i: &Inst) -> bool {
-    let workgroup =
-        |scope: Option<Id>| scope.and_then(|s| constants.get(s).fixed()) == Some(u64::from(Scope::Workgroup.0));
+fn binds(m: &Module, constants: &Constants, one_subgroup: bool, i: &Inst) -> bool {
+    let is = |id: Option<Id>, scope: Scope| id.and_then(|s| constants.get(s).fixed()) == Some(u64::from(scope.0));
+    let workgroup = |id: Option<Id>| is(id, Scope::Workgroup) || one_subgroup && is(id, Scope::Subgroup);
     match i.op.execution_scope() {
-        Some(ExecutionScope::Operand(at)) => workgroup(i.id(at)),
+        Some(ExecutionScope::Operand(at)) if i.op == Op::ControlBarrier => workgroup(i.id(at)),
+        Some(ExecutionScope::Operand(at)) => is(i.id(at), Scope::Workgroup),
         Some(ExecutionScope::Subgroup) => false,
         None => {
             i.op.is_matrix_op() && {

@@ -107,10 +107,10 @@ impl Tiles<'_, '_> {
     /// A tile like those of `from` with the components of `to`, if the device has it.
     fn device_tile(&mut self, b: &mut FunctionBuilder<'_>, from: Mat, to: Mat) -> Option<Id> {
         let profile = self.cx.options.profile?;
-        if !shape::has_tile(profile, to.elem.scalar, from.shape.use_, (from.tile_rows, from.tile_cols)) {
+        if !shape::has_tile(profile, to.elem.scalar, from.tile_use, (from.tile_rows, from.tile_cols)) {
             return None;
         }
-        let use_ = from.shape.use_ as u32;
+        let use_ = from.tile_use as u32;
         let key = (to.elem.ty, from.tile_rows, from.tile_cols, use_);
         Some(tile_type(b.module, b.globals, &mut self.tile_types, key))
     }

@@ -148,7 +148,7 @@ impl Tiles<'_, '_> {
     pub(super) fn moves(&self, m: &Module, inst: &Inst, to: Mat) -> bool {
         let from = inst.id(0).and_then(|id| self.mat_of(m, id));
         let one = inst.operands.len() == 1 && inst.op != Op::Bitcast;
-        let place = |mat: &Mat| (mat.shape, mat.tile_rows, mat.tile_cols);
+        let place = |mat: &Mat| (mat.shape, mat.tile_use, mat.tile_rows, mat.tile_cols);
         one && from
             .is_some_and(|from| place(&from) != place(&to) || inst.result.is_some_and(|id| self.transposed(m, id)))
     }

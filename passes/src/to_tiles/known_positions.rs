@@ -122,14 +122,14 @@ impl Setting<'_> {
         let converts = inst.op.is_conversion() || inst.op == Op::CooperativeMatrixConvertNV;
         let profile = self.options.profile?;
         let extents = (from.tile_rows, from.tile_cols);
-        let stays = from.elem == to.elem || shape::has_tile(profile, to.elem.scalar, from.shape.use_, extents);
+        let stays = from.elem == to.elem || shape::has_tile(profile, to.elem.scalar, from.tile_use, extents);
         Some(to).filter(|_| converts && stays && self.copies(from, to))
     }
 
     /// Returns true if each subgroup may hold elements of both matrices at the same positions.
     fn copies(&self, from: Mat, to: Mat) -> bool {
         let tiles = |m: Mat| (m.groups(), m.rows(), m.cols(), m.tile_rows, m.tile_cols, m.workgroup);
-        (from.shape.use_, to.shape.use_) == (Use::Accumulator, Use::A)
+        (from.tile_use, to.tile_use) == (Use::Accumulator, Use::A)
             && tiles(from) == tiles(to)
             && self.expects_fragments(to)
     }
@@ -141,7 +141,7 @@ impl Setting<'_> {
         word && what != Combine::Other
             && col_groups == 1
             && from.tile == to.tile
-            && from.shape.use_ == Use::Accumulator
+            && from.tile_use == Use::Accumulator
             && self.expects_fragments(from)
     }
 }
@@ -308,7 +308,7 @@ impl Tiles<'_, '_> {
             require_capability(m, capability);
         }
         let bool = g.bool(m);
-        let rows = mat.shape.use_ == Use::Accumulator;
+        let rows = mat.tile_use == Use::Accumulator;
         let label = if rows { "coop_rows_in_lanes" } else { "coop_same_positions" };
         let mut f = FunctionBuilder::new(m, g, &format!("{label}_{}", mat.elem.scalar), bool, &[]);
         let held = if rows { self.rows_in_lanes(&mut f, mat) } else { self.same_positions(&mut f, mat) };

@@ -181,7 +181,7 @@ impl Tiles<'_, '_> {
     fn folds_natively(&self, fold: &Fold) -> bool {
         let (from, to) = (fold.from, fold.to);
         let (_, _, groups, _) = fold.along();
-        let same_shape = fold.across(&from) == fold.across(&to) && from.shape.use_ == to.shape.use_;
+        let same_shape = fold.across(&from) == fold.across(&to) && from.tile_use == to.tile_use;
         self.analysis.native.reduce && groups == 1 && same_shape
     }
 

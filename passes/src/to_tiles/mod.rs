@@ -54,6 +54,7 @@ use crate::pipeline::{PassCx, with_or_without};
 use crate::tensor::{Access, Tensors};
 use crate::workgroup::Workgroup;
 use crate::{LoweredMatrix, Refusal};
+use coop_device::Profile;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -206,7 +207,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, lean: bool) -> Result<(), Refusal>
     let partners = partners(m, &logical);
     let shapes = Choice::new(m, profile, &logical, &partners).solve()?;
     let mut g = Globals::new(m);
-    let (mats, tile_types) = split_types(m, &mut g, &logical, (&shapes, &widened), (&workgroup, size))?;
+    let (mats, tile_types) = split_types(m, &mut g, &logical, (profile, &shapes, &widened), (&workgroup, size))?;
     check_element_order(m, cx, &mats)?;
     let counted = subgroups.filter(|_| invocations.is_some());
     let setting = Setting { options: cx.options, mats: &mats, size, subgroups: counted };
@@ -282,7 +283,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, lean: bool) -> Result<(), Refusal>
 /// row or column belong to no invocation, and each kind of tile has its own positions. Programs for Intel's devices rely on what those promise: that each
 /// element is held once, at the same index in tiles of one shape.
 fn check_element_order(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -> Result<(), Refusal> {
-    let uses = mats.iter().map(|(ty, mat)| (*ty, mat.shape.use_)).collect();
+    let uses = mats.iter().map(|(ty, mat)| (*ty, mat.tile_use)).collect();
     let observed = observed_replication::observed(m, &uses);
     let refused = |ty: Id, why: String| {
         let remedy = "lower to scalar code (--target scalar, or auto)";
@@ -297,7 +298,7 @@ fn check_element_order(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -
                 format!("single elements of {} are looked at, and the device's matrices have more of them", mat.name());
             return refused(mat.ty, why);
         }
-        if kernel && !promised && mat.shape.use_ != Use::Accumulator {
+        if kernel && !promised && mat.tile_use != Use::Accumulator {
             let why =
                 format!("single elements of {} are looked at, and the device may hold them several times", mat.name());
             return refused(mat.ty, why);
@@ -308,7 +309,7 @@ fn check_element_order(m: &Module, cx: &PassCx<'_>, mats: &FxHashMap<Id, Mat>) -
     for (from, to) in copies {
         let (Some(from), Some(to)) = (mats.get(&from), mats.get(&to)) else { continue };
         let same_positions =
-            (from.tile_rows, from.tile_cols) == (to.tile_rows, to.tile_cols) && from.shape.use_ == to.shape.use_;
+            (from.tile_rows, from.tile_cols) == (to.tile_rows, to.tile_cols) && from.tile_use == to.tile_use;
         let own = !kernel && from.is_kept() && to.is_kept();
         let same_tiles = (from.tile_rows, from.tile_cols, from.rows(), from.cols())
             == (to.tile_rows, to.tile_cols, to.rows(), to.cols());
@@ -356,7 +357,7 @@ fn split_types(
     m: &mut Module,
     g: &mut Globals,
     logical: &[Logical],
-    (shapes, widened): (&shape::Shapes, &FxHashMap<Id, Elem>),
+    (profile, shapes, widened): (&Profile, &shape::Shapes, &FxHashMap<Id, Elem>),
     (workgroup, size): (&Workgroup, u32),
 ) -> Result<(FxHashMap<Id, Mat>, TileTypes), Refusal> {
     let of_workgroup: Vec<Logical> = logical.iter().filter(|l| l.workgroup).copied().collect();
@@ -367,8 +368,10 @@ fn split_types(
     }
     let mut types = TileTypes::default();
     // A widened type may be the same as another one now.
+    let tile_use = |l: &Logical| shape::tile_use(profile, l.scalar, l.shape.use_);
     let kept = |l: &Logical, shape: (u32, u32)| {
-        !l.workgroup && (l.shape.rows, l.shape.cols) == shape && !widened.contains_key(&l.ty.id)
+        let as_it_is = (l.shape.rows, l.shape.cols, l.shape.use_) == (shape.0, shape.1, tile_use(l));
+        !l.workgroup && as_it_is && !widened.contains_key(&l.ty.id)
     };
     for l in logical {
         let (r, c) = shapes[&l.ty.id];
@@ -379,12 +382,12 @@ fn split_types(
     let mut mats = FxHashMap::default();
     for l in logical {
         let (tile_rows, tile_cols) = shapes[&l.ty.id];
-        let use_ = l.shape.use_ as u32;
+        let tile_use = tile_use(l);
         let grid = if l.workgroup { workgroup_grid } else { ThreadGrid::new(1, 1) };
         let tile = if kept(l, (tile_rows, tile_cols)) {
             l.ty.id
         } else {
-            tile_type(m, g, &mut types, (l.ty.component, tile_rows, tile_cols, use_))
+            tile_type(m, g, &mut types, (l.ty.component, tile_rows, tile_cols, tile_use as u32))
         };
         let elem = Elem { scalar: l.scalar, ty: l.ty.component };
         let in_tiles = Shape {
@@ -398,6 +401,7 @@ fn split_types(
             shape: l.shape,
             workgroup: l.workgroup,
             tile,
+            tile_use,
             tile_rows,
             tile_cols,
             placement: grid.placement(in_tiles),

@@ -124,7 +124,7 @@ impl Tiles<'_, '_> {
         parts: &TileIds,
     ) -> Option<TileIds> {
         let (from, to) = (how.from, how.to);
-        let sums = |m: &Mat| m.shape.use_ == Use::Accumulator;
+        let sums = |m: &Mat| m.tile_use == Use::Accumulator;
         if !self.analysis.native.convert || how.change != Change::None || how.clears() || sums(&from) == sums(&to) {
             return None;
         }

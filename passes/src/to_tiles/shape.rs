@@ -5,6 +5,9 @@
 //! of tiles among grid rows, B by columns of tiles among grid columns, C by both, as [`crate::matrix::placement`] says with
 //! "lane" read as "subgroup" and "element" as "tile".
 //!
+//! Matrices that are loaded, converted or stored and never multiplied need no tiles of their own use: if the device has none (f32 as a
+//! factor, s8 as a sum), tiles of another use hold them. What goes to tiles of the right use is then converted, through shared memory.
+//!
 //! # Invariants
 //!
 //! 1. The tiles of the operands of a MulAdd are one row of the profile's list, so rows of A's tiles are rows of C's,
@@ -35,6 +38,8 @@ pub(super) struct Mat {
     pub(super) workgroup: bool,
     /// The type of a tile; the matrix's own where that needs no change.
     pub(super) tile: Id,
+    /// The use of a tile's type: the matrix's own, but where the device has none of that ([`tile_use`]).
+    pub(super) tile_use: Use,
     /// Rows and columns of a tile.
     pub(super) tile_rows: u32,
     pub(super) tile_cols: u32,
@@ -303,14 +308,7 @@ impl<'a> Choice<'a> {
 
     /// The tiles that the device has for a type, best first; at least one.
     fn tiles(&self, of: Logical) -> Result<Vec<(u32, u32)>, Refusal> {
-        let fits = |p: &MatrixProperties| match of.shape.use_ {
-            Use::A => is(p.a, of.scalar, None).then_some((p.m, p.k)),
-            Use::B => is(p.b, of.scalar, None).then_some((p.k, p.n)),
-            Use::Accumulator => (is(p.c, of.scalar, None) || is(p.result, of.scalar, None)).then_some((p.m, p.n)),
-        };
-        let held = self.profile.held_properties.iter().filter(|p| p.scope == Scope::Subgroup && can_be_staged(p));
-        let mut tiles: Vec<(u32, u32)> = self.rows().chain(held).filter_map(fits).collect();
-        tiles.retain(|tile| are_words(*tile, of.scalar.width()));
+        let mut tiles = tiles_as(self.profile, of.scalar, tile_use(self.profile, of.scalar, of.shape.use_));
         if tiles.is_empty() {
             let use_ = types::use_name(of.shape.use_ as u64).unwrap_or("?");
             let why = format!("{} has no matrices of {} for {use_}", device(self.profile), of.scalar);
@@ -324,6 +322,24 @@ impl<'a> Choice<'a> {
         tiles.dedup();
         Ok(tiles)
     }
+}
+
+/// The use of the tiles that hold matrices of a use: that, or another one where the device has no matrices of that.
+pub(super) fn tile_use(profile: &Profile, scalar: Scalar, use_: Use) -> Use {
+    let uses = [use_, Use::Accumulator, Use::A, Use::B];
+    uses.into_iter().find(|u| !tiles_as(profile, scalar, *u).is_empty()).unwrap_or(use_)
+}
+
+/// The tiles that the device has for a component type and a use.
+fn tiles_as(profile: &Profile, scalar: Scalar, use_: Use) -> Vec<(u32, u32)> {
+    let fits = |p: &MatrixProperties| match use_ {
+        Use::A => is(p.a, scalar, None).then_some((p.m, p.k)),
+        Use::B => is(p.b, scalar, None).then_some((p.k, p.n)),
+        Use::Accumulator => (is(p.c, scalar, None) || is(p.result, scalar, None)).then_some((p.m, p.n)),
+    };
+    let all = profile.khr_properties.iter().chain(&profile.held_properties);
+    let tiles = all.filter(|p| p.scope == Scope::Subgroup && can_be_staged(p)).filter_map(fits);
+    tiles.filter(|tile| are_words(*tile, scalar.width())).collect()
 }
 
 /// Returns true if the device multiplies tiles like these.
