@@ -218,8 +218,7 @@ fn executed(executable: &Executable, words: &[u32], used: &Use) -> Result<Weighe
     let module = coop_ir::binary::read_words(words).map_err(|error| error.to_string())?;
     let case = Case { subgroup_size: None, ..used.case.clone() };
     let counts = Interpreted { config }.loop_counts(&module, &case).map_err(|error| error.to_string())?;
-    let weighed = listing.weigh(&counts).ok_or("the compiler's loops are not the module's")?;
-    Ok(weighed.times(counts.subgroups as f64 / used.tile as f64))
+    Ok(listing.weigh(&counts)?.times(counts.subgroups as f64 / used.tile as f64))
 }
 
 /// Returns what the compiler of a GPU says of a member, or why it says nothing.
