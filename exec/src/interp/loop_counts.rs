@@ -48,6 +48,8 @@ pub struct LoopCount {
     /// The operations of the blocks that run once more than the body, as a header with a test does. None for a loop that is
     /// tested at its end.
     pub before_test: Contents,
+    /// The number of times that a subgroup executed a barrier in it, the loops inside of it included.
+    pub barriers: u64,
     /// The loops inside of it, in an order that control flow follows.
     pub inner: Vec<LoopCount>,
 }
@@ -162,6 +164,7 @@ impl Walk<'_> {
             loops.latches(&cfg, number).map(|block| self.counts.of(chain, &function.blocks[block])).sum()
         };
         let mut before_test = all.clone();
+        let mut barriers = vec![0; inner.len()];
         for block in cfg.rpo() {
             let place = loops.innermost(*block).unwrap_or(loops.all().len());
             if let Some(found) = loops.all().get(place).filter(|l| l.header == *block) {
@@ -170,6 +173,7 @@ impl Walk<'_> {
             let times = self.counts.of(chain, &function.blocks[*block]);
             let tests = place < loops.all().len() && times > rounds(place);
             for at in &function.blocks[*block].insts {
+                let before = self.barriers;
                 self.instruction(*at, times, &mut all[place]);
                 if tests {
                     self.instruction(*at, 0, &mut before_test[place]);
@@ -180,6 +184,7 @@ impl Walk<'_> {
                     self.function(callee, chain, &mut found, &mut all[place]);
                     inner[place].extend(found.into_iter().map(Inner::Called));
                 }
+                barriers[place] += self.barriers - before;
             }
         }
         // Inner loops have greater numbers than those around them.
@@ -193,10 +198,12 @@ impl Walk<'_> {
                 rounds: rounds(number),
                 contents: all[number],
                 before_test: before_test[number],
+                barriers: barriers[number],
                 inner: inside.into_iter().filter_map(|one| one.take(&mut made)).collect(),
             });
             let around = found.parent.unwrap_or(loops.all().len());
             all[around] = all[around].with(all[number]);
+            barriers[around] += barriers[number];
         }
         let outermost = inner.pop().unwrap_or_default();
         outer.extend(outermost.into_iter().filter_map(|one| one.take(&mut made)));
@@ -407,6 +414,7 @@ mod tests {
         assert_eq!((counts.subgroups, counts.barriers, counts.products), (4, 12, 0));
         let [outer, behind] = &counts.loops[..] else { panic!("{counts:?}") };
         assert_eq!((outer.headers, outer.rounds), (16, 12));
+        assert_eq!((outer.barriers, behind.barriers), (12, 0));
         assert_eq!(outer.contents, Contents { barrier: true, memory: true, ..Contents::default() });
         let [inner] = &outer.inner[..] else { panic!("{outer:?}") };
         assert_eq!((inner.headers, inner.rounds), (2 * 3 * (7 + 15), 2 * 3 * (7 + 15)));

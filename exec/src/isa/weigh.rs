@@ -43,6 +43,8 @@ impl Weighed {
 mod cost {
     /// Only one of the loops multiplies matrices, or only one has a barrier.
     pub(super) const BARRIER: u64 = 80;
+    /// A round of one of the loops has more barriers than one of the other: another loop inside of it is unrolled.
+    pub(super) const BARRIERS: u64 = 60;
     /// Only one of the loops accesses shared memory, or buffers.
     pub(super) const MEMORY: u64 = 20;
     /// The listing has a loop more than once.
@@ -118,6 +120,8 @@ impl Listing {
 /// A loop of a listing.
 struct Kept {
     contents: Contents,
+    /// The barriers in its blocks, without the loops inside of it.
+    barriers: u64,
     /// The loops inside of it, in an order that control flow follows.
     inner: Vec<usize>,
 }
@@ -155,8 +159,14 @@ fn kept(listing: &Listing, loops: &Loops) -> Vec<Kept> {
             .map(|block| contents(&listing.blocks[*block]))
             .fold(Contents::default(), Contents::with)
     };
-    let of =
-        |(number, inner)| Kept { contents: if number < all { inside(number) } else { Contents::default() }, inner };
+    let own = |number: usize| loops.blocks(number).iter().filter(move |block| loops.innermost(**block) == Some(number));
+    let of = |(number, inner)| match number < all {
+        true => {
+            let barriers = own(number).map(|block| listing.blocks[*block].of(Kind::Barrier)).sum();
+            Kept { contents: inside(number), barriers, inner }
+        }
+        false => Kept { contents: Contents::default(), barriers: 0, inner },
+    };
     inner.into_iter().enumerate().map(of).collect()
 }
 
@@ -198,6 +208,11 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
+    /// Returns the loop of the module that a loop of the listing is.
+    fn of(&self, number: usize) -> Option<&'a LoopCount> {
+        self.pairs.iter().find(|(own, _)| *own == number).map(|(_, count)| *count)
+    }
+
     fn with(&self, cost: u64, more: &Found<'a>) -> Found<'a> {
         let pairs = self.pairs.iter().chain(&more.pairs).copied().collect();
         Found { cost: self.cost + cost + more.cost, pairs }
@@ -254,7 +269,15 @@ impl Matching<'_> {
             + differs(ours.shared, theirs.shared, cost::MEMORY)
             + differs(ours.memory, theirs.memory, cost::MEMORY);
         let own = Found { cost, pairs: vec![(number, candidate.count)] };
-        Some(own.with(0, &self.among(Some(number), inside)?))
+        let inner = self.among(Some(number), inside)?;
+        // What is in loops that the listing has not, is in this one.
+        let mut elsewhere: Vec<&LoopCount> = self.kept[number].inner.iter().filter_map(|own| inner.of(*own)).collect();
+        elsewhere.dedup_by(|one, other| std::ptr::eq(*one, *other));
+        let elsewhere: u64 = elsewhere.iter().map(|count| count.barriers).sum();
+        let wanted = candidate.count.barriers.saturating_sub(elsewhere).checked_div(candidate.count.rounds);
+        let found = self.kept[number].barriers;
+        let alike = wanted.is_none_or(|wanted| wanted <= 2 * found && found <= 2 * wanted);
+        Some(own.with(if alike { 0 } else { cost::BARRIERS }, &inner))
     }
 }
 
@@ -272,6 +295,7 @@ mod tests {
             rounds: rounds * times,
             contents,
             before_test: Contents::default(),
+            barriers: if contents.barrier { rounds * times } else { 0 },
             inner,
         }
     }
@@ -370,6 +394,23 @@ mod tests {
         // Two loops are two loops.
         let loops = vec![repeats(300, 1, matrix, vec![]), repeats(40, 1, matrix, vec![])];
         assert_eq!(weigh(&text, loops).unwrap()[Kind::Matrix as usize], 340.0);
+    }
+
+    /// The inner loop is unrolled: the round that is left has all of its barriers.
+    #[test]
+    fn barriers_tell_which_of_two_loops_is_unrolled() {
+        let stages = Contents { barrier: true, ..Contents::default() };
+        let both = || LoopCount {
+            barriers: 4 * 3,
+            ..repeats(4, 1, Contents { barrier: true, ..Contents::default() }, vec![repeats(3, 4, stages, vec![])])
+        };
+        let unrolled = blocks(&[block("BB1", &["s_barrier", "s_barrier", "s_barrier"])]);
+        let listing = |text: &str| Listing::read(text).unwrap();
+        let counts = LoopCounts { subgroups: 1, loops: vec![both()], products: 0, barriers: 12 };
+        assert_eq!(listing(&unrolled).weigh(&counts).unwrap().of(Kind::Barrier), 12.0);
+        // The outer one is.
+        let unrolled = blocks(&[block("BB1", &["s_barrier"])]);
+        assert_eq!(listing(&unrolled).weigh(&counts).unwrap().of(Kind::Barrier), 12.0);
     }
 
     #[test]
