@@ -494,6 +494,36 @@ fn what_the_device_does_to_a_tile_is_left_to_it() {
     assert!(left.iter().all(|n| *n > 0) && left.iter().sum::<usize>() > 15, "{left:?}");
 }
 
+/// The fewest products of tiles in a block that has any.
+fn products_in_a_row(lowered: &Lowered) -> usize {
+    let module = &lowered.module;
+    let blocks = module.functions.iter().flat_map(|function| &function.blocks);
+    let products = |op: Op| op == Op::CooperativeMatrixMulAddKHR;
+    blocks
+        .map(|block| block.insts.iter().filter(|r| products(module.inst(**r).op)).count())
+        .filter(|n| *n > 0)
+        .min()
+        .unwrap_or(0)
+}
+
+/// Four subgroups of 64 have 32 tiles of a tile of 128 x 256, and a slice of 64 four steps. RADV packs sums of f16 for the next round of
+/// a loop, so there the slice is written out. Elsewhere two steps are, in each round of a loop.
+#[test]
+fn sums_of_f16_go_through_few_rounds_on_radv() {
+    let path = testdata("bench").join("matmul_nv2_f16_f16acc.spv");
+    let module = binary::read(&std::fs::read(&path).expect("readable")).expect("a module");
+    let mut case = Case::load(&testdata("bench").join("matmul_f16.small.toml")).unwrap_or_else(|e| panic!("{e}"));
+    case.workgroups = [1, 1, 1];
+    case.spec = [256, 128, 256, 64].into_iter().enumerate().map(|(id, v)| (id.to_string(), Number::Int(v))).collect();
+    let job = Job { name: "matmul_nv2_f16_f16acc".into(), module, case };
+    let profile = Profile::builtin("amd-rdna3").expect("built in");
+    let radv = same(&job, Target::Khr, &profile).unwrap_or_else(|why| panic!("{why:?}"));
+    assert_eq!(products_in_a_row(&radv), 128);
+    let other = Profile { driver: "another".into(), ..profile.clone() };
+    let other = same(&job, Target::Khr, &other).unwrap_or_else(|why| panic!("{why:?}"));
+    assert_eq!(products_in_a_row(&other), 64);
+}
+
 vulkan_test!(
     Lavapipe,
     fn cooperative_matrix_2_runs_on_lavapipe(device) {

@@ -77,9 +77,10 @@ impl Tiles<'_, '_> {
         let mut slot = Slot::new(r);
         let row_uniform = self.is_row_uniform(inst.result);
         let product = Product { r, slices: &slices, mats: [a, bm, d], ty, bits: plain, row_uniform };
-        // Up to so many products of tiles stand in a row. Small tiles mean many, and a device that is no faster for it.
-        let most = if d.tile_rows * d.tile_cols * a.tile_cols < 2048 { 8 } else { 64 };
+        let most = self.most_written_out(a, d, wide.is_some());
         let written_out = slices.steps * d.tiles() <= most || !slices.can_loop();
+        let in_a_round = (1..=slices.steps).rev().find(|n| slices.steps.is_multiple_of(*n) && n * d.tiles() <= most);
+        let in_a_round = in_a_round.unwrap_or(1);
         let mut ahead = [None, None];
         for first in (0..steps).step_by(slices.steps as usize) {
             self.stage_slice(b, r, &slices, (a, bm), (first, &mut ahead));
@@ -91,13 +92,18 @@ impl Tiles<'_, '_> {
                 continue;
             }
             let types = vec![ty; sums.len()];
-            let range = (Index::Const(0), Index::Const(slices.steps), Index::Const(1));
+            let range = (Index::Const(0), Index::Const(slices.steps), Index::Const(in_a_round));
             let mut failed = None;
             sums = b.fold(range, &types, &sums, &mut |b, k, sums| {
-                self.step(b, &product, (k, first), sums, None).unwrap_or_else(|e| {
-                    failed = Some(e);
-                    sums.to_vec()
-                })
+                let mut sums = sums.to_vec();
+                for at in 0..in_a_round {
+                    let k = b.add(k, Index::Const(at));
+                    match self.step(b, &product, (k, first), &sums, None) {
+                        Ok(next) => sums = next,
+                        Err(e) => failed = Some(e),
+                    }
+                }
+                sums
             });
             failed.map_or(Ok(()), Err)?;
         }
@@ -171,6 +177,17 @@ impl Tiles<'_, '_> {
             }
         }
         Ok(out)
+    }
+
+    /// Returns how many products of tiles may stand in a row. Small tiles mean many, and a device that is no faster for it.
+    fn most_written_out(&self, a: Mat, d: Mat, wide: bool) -> u32 {
+        // RADV packs sums of f16 for the next round of a loop, and unpacks them there: as many moves as 8 for each product.
+        let packs = self.cx.options.profile.is_some_and(|p| p.driver == "radv") && d.elem.scalar.width() == 16 && !wide;
+        match d.tile_rows * d.tile_cols * a.tile_cols {
+            ..2048 => 8,
+            _ if packs => 128,
+            _ => 64,
+        }
     }
 
     /// Returns true if the device has a product only with sums of another type.
