@@ -98,10 +98,8 @@ impl Tiles<'_, '_> {
                 let mut sums = sums.to_vec();
                 for at in 0..in_a_round {
                     let k = b.add(k, Index::Const(at));
-                    match self.step(b, &product, (k, first), &sums, None) {
-                        Ok(next) => sums = next,
-                        Err(e) => failed = Some(e),
-                    }
+                    let next = self.step(b, &product, (k, first), &sums, None);
+                    next.map_or_else(|e| failed = Some(e), |next| sums = next);
                 }
                 sums
             });
