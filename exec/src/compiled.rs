@@ -5,7 +5,13 @@
 
 use std::time::Duration;
 
+use coop_ir::Module;
 use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::error::Error;
+use crate::interp::{Config, Interpreted, LoopCounts};
+use crate::isa::Listing;
 
 /// A compute pipeline as the driver describes it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -41,6 +47,19 @@ impl Executable {
     /// Returns the statistic with a name.
     pub fn statistic(&self, name: &str) -> Option<Value> {
         self.statistics.iter().find(|s| s.name == name).map(|s| s.value)
+    }
+
+    /// Returns the last of the texts in the language of a known processor.
+    pub fn listing(&self) -> Option<Listing> {
+        self.texts.iter().rev().find_map(|text| Listing::read(text.text.as_deref()?))
+    }
+
+    /// Counts how often the loops of its module run in a case, with the subgroups that the driver chose. The interpreter may take
+    /// so long.
+    pub fn loop_counts(&self, module: &Module, case: &Case, limit: Duration) -> Result<LoopCounts, Error> {
+        let config = Config { subgroup_size: self.subgroup_size.max(1), ..Config::default() };
+        let case = Case { subgroup_size: None, ..case.clone() };
+        Interpreted { config }.within(limit).loop_counts(module, &case)
     }
 }
 

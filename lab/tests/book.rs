@@ -1,4 +1,4 @@
-//! The commands that the pages of the book name are there: programs, subcommands, options with values that parse, scripts with their
+//! Tables in the pages of the book have rows, and the commands that the pages name are there: programs, subcommands, options with values that parse, scripts with their
 //! words, packages, tests and files. `cli/tests/book.rs` runs them.
 
 use clap::error::ErrorKind;
@@ -294,6 +294,30 @@ fn commands_in_the_pages_exist() {
     let wrong: Vec<String> =
         all.iter().filter_map(|command| Some(format!("{command}: {}", book.line(&command.text).err()?))).collect();
     assert!(wrong.is_empty(), "{} of {} commands:\n{}", wrong.len(), all.len(), wrong.join("\n"));
+}
+
+/// A table has rows under its heading: one that a command fills may come out empty.
+#[test]
+fn tables_have_rows() {
+    let mut tables = 0;
+    let mut empty = Vec::new();
+    for page in pages::pages() {
+        let text = pages::read(&page);
+        let lines: Vec<&str> = text.lines().collect();
+        for at in (0..lines.len()).filter(|at| is_below_heading(lines[*at])) {
+            tables += 1;
+            if !lines.get(at + 1).is_some_and(|next| next.starts_with('|')) {
+                empty.push(format!("{page}:{}", at + 1));
+            }
+        }
+    }
+    assert!(tables > 50, "only {tables} tables");
+    assert!(empty.is_empty(), "tables without rows: {}", empty.join(", "));
+}
+
+/// Returns true for the line between a table's heading and its rows.
+fn is_below_heading(line: &str) -> bool {
+    line.starts_with('|') && line.contains("---") && line.chars().all(|c| "|-: ".contains(c))
 }
 
 /// Options that stand alone in the text are options of a tool or a script; paths are those of files.

@@ -8,10 +8,14 @@ use coop_exec::testing::{Driver, gpus, repository};
 /// One GPU of each driver, with matrices where a GPU of the driver has them.
 const GPUS: [&str; 5] = ["amd-navi31", "nvk-ampere", "adreno-740", "apple-m1", "intel-xe2"];
 
-fn compile(arguments: &[&str]) -> Output {
+fn cooplab(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cooplab"));
-    command.arg("compile").args(arguments).current_dir(repository());
+    command.args(arguments).current_dir(repository());
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+fn compile(arguments: &[&str]) -> Output {
+    cooplab(&[&["compile"], arguments].concat())
 }
 
 /// Returns the rows of the table, each with its cells.
@@ -30,12 +34,15 @@ fn the_gpus_are_among_those_of_the_script() {
 #[test]
 fn wrong_usage_is_2() {
     for (arguments, why) in [
-        (&["--gpu", "no-such-gpu", "--part", "bench"][..], "there is no 'no-such-gpu'"),
-        (&["--gpu", "amd-navi31", "--target", "metal"], "there is no 'metal'"),
-        (&["--part", "bench", "--only", "no such module"], "there is no such module"),
-        (&["--worker", "{}"], "--worker"),
+        (&["compile", "--gpu", "no-such-gpu", "--part", "bench"][..], "there is no 'no-such-gpu'"),
+        (&["compile", "--gpu", "amd-navi31", "--target", "metal"], "there is no 'metal'"),
+        (&["compile", "--part", "bench", "--only", "no such module"], "there is no such module"),
+        (&["compile", "--worker", "{}"], "--worker"),
+        (&["code", "--gpu", "no-such-gpu"], "there is no 'no-such-gpu'"),
+        (&["code", "--target", "auto"], "there is no 'auto'"),
+        (&["code", "--engine", "no/such/folder"], "no/such/folder is not a folder"),
     ] {
-        let output = compile(arguments);
+        let output = cooplab(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains(why), "{arguments:?}: {said}");
@@ -165,9 +172,7 @@ fn executed_products_are_those_of_the_size() {
         return;
     }
     for (gpu, size) in gpus {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cooplab"));
-        command.args(["code", "--gpu", gpu, "--statistic", "none", "--only", "matmul f16", "--target", "khr"]);
-        let output = command.current_dir(repository()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let output = cooplab(&["code", "--gpu", gpu, "--statistic", "none", "--only", "matmul f16", "--target", "khr"]);
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{text}{}", String::from_utf8_lossy(&output.stderr));
         let rows = rows(&output);

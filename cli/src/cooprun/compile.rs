@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use clap::Args;
 use coop_exec::compiled::{Compiled, Executable};
-use coop_exec::interp::{Config, Interpreted};
 use coop_exec::isa::{Kind, Weighed};
 use coop_exec::vulkan::VulkanExecutor;
 use coop_exec::{Case, Error};
@@ -18,7 +17,7 @@ use coop_ir::Module;
 use coop_passes::{Options, Target};
 use serde_json::{Value as Json, json};
 
-use super::compile_text::{Column, listing, table};
+use super::compile_text::{Column, table};
 use super::results::file_name;
 use super::{CaseChoice, DeviceArgs, Failure, print};
 use crate::args::{MOST_SECONDS, OutputStyle, parse_subgroup_size, whole};
@@ -183,13 +182,9 @@ impl Compile {
         let (module_name, case) = (module.display(), self.case().ok()?);
         let module = io::load(module).ok()?.module;
         let of = |executable: &Executable| {
-            let listing = listing(executable)?;
-            let config = Config { subgroup_size: executable.subgroup_size.max(1), ..Config::default() };
-            let case = Case { subgroup_size: None, ..case.clone() };
-            let found = match (Interpreted { config }.within(COUNTING).loop_counts(&module, &case)) {
-                Ok(counts) => listing.weigh(&counts),
-                Err(error) => Err(error.to_string()),
-            };
+            let listing = executable.listing()?;
+            let counts = executable.loop_counts(&module, &case, COUNTING).map_err(|error| error.to_string());
+            let found = counts.and_then(|counts| listing.weigh(&counts));
             let note =
                 |why: &String| io::error(&format!("note: {module_name}: executed instructions are not counted: {why}"));
             found.inspect_err(note).ok()
@@ -201,7 +196,7 @@ impl Compile {
         let one = |module: &Path, made: &Result<Compiled, NotMade>, executed: &[Option<Weighed>]| {
             let mut object = match made {
                 Ok(compiled) => {
-                    let counts = |one: &Executable| listing(one).map(|listing| listing.counts());
+                    let counts = |one: &Executable| Some(one.listing()?.counts());
                     let counts = compiled.executables.iter().flatten().map(counts);
                     json!({
                         "ok": true,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use coop_exec::compiled::{Compiled, Executable, Value};
-use coop_exec::isa::{Counts, Kind, Listing, Weighed};
+use coop_exec::isa::{Counts, Kind, Weighed};
 
 /// A module of the table.
 pub(super) struct Column<'a> {
@@ -47,11 +47,6 @@ pub(super) fn table(columns: &[Column<'_>]) -> String {
         );
     }
     text
-}
-
-/// Returns the last of an executable's texts in a known processor's language.
-pub(super) fn listing(executable: &Executable) -> Option<Listing> {
-    executable.texts.iter().rev().find_map(|text| Listing::read(text.text.as_deref()?))
 }
 
 fn executables(compiled: &Compiled) -> &[Executable] {
@@ -118,7 +113,7 @@ fn rows_of(executables: &[Option<&Executable>]) -> Vec<Row> {
     }
     let value = |name: &str| executables.iter().map(|e| e.and_then(|e| e.statistic(name))).collect::<Vec<_>>();
     rows.extend(names.into_iter().map(|name| Row::new(name, &value(name))));
-    let counts: Vec<Option<Counts>> = executables.iter().map(|e| Some(listing((*e)?)?.counts())).collect();
+    let counts: Vec<Option<Counts>> = executables.iter().map(|e| Some((*e)?.listing()?.counts())).collect();
     if counts.iter().any(Option::is_some) {
         rows.push(Row::title("instructions by kind".into()));
         for kind in Kind::ALL {

@@ -8,10 +8,11 @@
 mod listing;
 mod weigh;
 
+use std::iter::Sum;
+
 use serde::{Deserialize, Serialize};
 
 pub use listing::Listing;
-pub use weigh::Weighed;
 
 /// The kind of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -51,23 +52,31 @@ impl Kind {
     }
 }
 
-/// The number of instructions of each kind.
+/// A number for each kind of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Counts {
-    counts: [u64; Kind::ALL.len()],
+pub struct ByKind<N> {
+    counts: [N; Kind::ALL.len()],
 }
 
-impl Counts {
+/// The instructions that a listing has.
+pub type Counts = ByKind<u64>;
+
+/// The instructions that a subgroup executes, on average.
+pub type Weighed = ByKind<f64>;
+
+impl<N: Copy + Sum> ByKind<N> {
     /// Returns the number of instructions of a kind.
-    pub fn of(&self, kind: Kind) -> u64 {
+    pub fn of(&self, kind: Kind) -> N {
         self.counts[kind as usize]
     }
 
     /// Returns the number of all instructions.
-    pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+    pub fn total(&self) -> N {
+        self.counts.iter().copied().sum()
     }
+}
 
+impl Counts {
     fn add(&mut self, kind: Kind, times: u64) {
         self.counts[kind as usize] += times;
     }

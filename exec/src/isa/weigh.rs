@@ -8,26 +8,10 @@
 
 use coop_ir::cfg::{DomTree, Loops};
 
-use super::{Counts, Kind, Listing};
+use super::{Counts, Kind, Listing, Weighed};
 use crate::interp::{Contents, LoopCount, LoopCounts};
 
-/// The number of instructions of each kind that a subgroup executes, on average.
-#[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
-pub struct Weighed {
-    counts: [f64; Kind::ALL.len()],
-}
-
 impl Weighed {
-    /// Returns the number of instructions of a kind.
-    pub fn of(&self, kind: Kind) -> f64 {
-        self.counts[kind as usize]
-    }
-
-    /// Returns the number of all instructions.
-    pub fn total(&self) -> f64 {
-        self.counts.iter().sum()
-    }
-
     /// Returns all numbers multiplied by a factor.
     #[must_use]
     pub fn times(&self, factor: f64) -> Weighed {
@@ -42,7 +26,7 @@ impl Weighed {
 /// The costs of what does not fit in a match. Only their order of magnitude matters.
 mod cost {
     /// Only one of the loops multiplies matrices, or only one has a barrier.
-    pub(super) const BARRIER: u64 = 80;
+    pub(super) const CONTENTS: u64 = 80;
     /// A round of one of the loops has more barriers than one of the other: another loop inside of it is unrolled.
     pub(super) const BARRIERS: u64 = 60;
     /// Only one of the loops accesses shared memory, or buffers.
@@ -102,13 +86,13 @@ impl Listing {
         Ok(sum)
     }
 
-    /// Returns an error unless the barriers are about as many as those of the module. Compilers neither repeat barriers nor, where a
-    /// workgroup has several subgroups, leave them out; so if they are not, the loops were not matched rightly. Those outside
-    /// of loops count once, and those behind branches in each round, whether they run or not.
+    /// Returns an error unless the barriers are about as many as those of the module. Compilers do not repeat barriers, and
+    /// leave out all of them or none (those of a workgroup of one subgroup); so if they are not, loops were taken for others.
+    /// Those outside of loops count once, and those behind branches in each round, whether they run or not.
     fn check_barriers(&self, counts: &LoopCounts, sum: &Weighed) -> Result<(), String> {
         let (found, wanted) = (sum.of(Kind::Barrier), counts.barriers as f64 / counts.subgroups as f64);
-        let outside = self.counts().of(Kind::Barrier) as f64;
-        if found == 0.0 || (wanted / 1.5 - outside..=wanted * 1.5 + outside).contains(&found) {
+        let listed = self.counts().of(Kind::Barrier) as f64;
+        if listed == 0.0 || (wanted / 1.5 - listed..=wanted * 1.5 + listed).contains(&found) {
             return Ok(());
         }
         Err(format!(
@@ -264,8 +248,8 @@ impl Matching<'_> {
     fn pair<'a>(&self, number: usize, candidate: &Candidate<'a>, inside: &[Candidate<'a>]) -> Option<Found<'a>> {
         let (ours, theirs) = (self.kept[number].contents, candidate.count.contents);
         let differs = |one: bool, other: bool, cost: u64| if one == other { 0 } else { cost };
-        let cost = differs(ours.matrix, theirs.matrix, cost::BARRIER)
-            + differs(ours.barrier, theirs.barrier, cost::BARRIER)
+        let cost = differs(ours.matrix, theirs.matrix, cost::CONTENTS)
+            + differs(ours.barrier, theirs.barrier, cost::CONTENTS)
             + differs(ours.shared, theirs.shared, cost::MEMORY)
             + differs(ours.memory, theirs.memory, cost::MEMORY);
         let own = Found { cost, pairs: vec![(number, candidate.count)] };

@@ -15,10 +15,8 @@ use coop_cli::Status;
 use coop_cli::args::whole;
 use coop_cli::cooprun::{DeviceArgs, Failure, print};
 use coop_cli::process::{self, End, Limits};
-use coop_exec::Case;
 use coop_exec::compiled::{Executable, Value};
-use coop_exec::interp::{Config, Interpreted};
-use coop_exec::isa::{Kind, Listing, Weighed};
+use coop_exec::isa::{Kind, Weighed};
 use coop_lab::compile::{TARGETS, give};
 use coop_lab::corpus::{self, Member, Part, Use};
 use coop_lab::engine::{self, Choice};
@@ -112,6 +110,9 @@ impl Code {
             return Err(Failure::Usage(format!("--target: there is no '{other}', only khr and scalar")));
         }
         let members = match &self.engine {
+            Some(folder) if !folder.is_dir() => {
+                return Err(Failure::Usage(format!("--engine: {} is not a folder", folder.display())));
+            }
             Some(folder) => {
                 let choice = Choice { cores: self.cores, subgroup: self.engine_subgroup, small: false };
                 corpus::measured("ggml", &engine::list(folder, choice))
@@ -124,31 +125,37 @@ impl Code {
         Ok(Status::Success)
     }
 
-    fn table(&self, gpu: &Gpu, members: &[Member]) -> Result<String, Failure> {
+    /// Asks the compiler of a GPU for each module of each figure.
+    fn rows(&self, gpu: &Gpu, members: &[Member]) -> Result<Vec<Row>, Failure> {
         let mut rows: Vec<Row> = Vec::new();
         for figure in members.iter().filter_map(|member| member.name.strip_suffix(" nv2")) {
             if !self.only.is_empty() && self.only.iter().all(|text| !figure.contains(text.as_str())) {
                 continue;
             }
+            let own = |member: &'_ Member| Some(member.name.strip_prefix(figure)?.strip_prefix(' ')?.to_owned());
+            let own: Vec<(String, &Member)> = members.iter().filter_map(|m| Some((own(m)?, m))).collect();
             for target in NAMES.into_iter().filter(|name| self.target.iter().any(|wanted| wanted == name)) {
-                let own =
-                    |member: &'_ &Member| member.name.strip_prefix(figure).is_some_and(|rest| rest.starts_with(' '));
-                let of = |member: &Member, what: &str| member.name[figure.len() + 1..] == *what;
-                let ending = format!(" for {target}");
-                let chosen = |member: &Member| Some(member.name[figure.len() + 1..].strip_suffix(&ending)?.to_owned());
-                let own: Vec<&Member> = members.iter().filter(own).collect();
-                let mut asked: Vec<(String, &Member, &str)> =
-                    own.iter().filter_map(|member| Some((chosen(member)?, *member, target))).collect();
-                if asked.is_empty() {
-                    asked.extend(own.iter().filter(|one| of(one, "nv2")).map(|one| ("nv2".to_owned(), *one, target)));
+                let of = |(what, member): &(String, _)| {
+                    Some((what.strip_suffix(target)?.strip_suffix(" for ")?.to_owned(), *member))
+                };
+                let named = |name: &str| own.iter().find(|(what, _)| what == name).map(|(_, member)| *member);
+                let mut lowered: Vec<(String, &Member)> = own.iter().filter_map(of).collect();
+                if lowered.is_empty() {
+                    lowered.extend(named("nv2").map(|member| ("nv2".to_owned(), member)));
                 }
-                asked.extend(own.iter().filter(|one| of(one, target)).map(|one| (String::new(), *one, "auto")));
-                let name = figure.split_once('/').map_or(figure, |(_, name)| name);
-                for (lowered, member, given) in asked {
+                let by_hand = named(target).map(|member| (String::new(), member));
+                for (lowered, member) in lowered.into_iter().chain(by_hand) {
+                    let given = if lowered.is_empty() { "auto" } else { target };
+                    let name = figure.split_once('/').map_or(figure, |(_, name)| name);
                     rows.push(Row { of: (name.to_owned(), target), lowered, said: ask(gpu, member, given)? });
                 }
             }
         }
+        Ok(rows)
+    }
+
+    fn table(&self, gpu: &Gpu, members: &[Member]) -> Result<String, Failure> {
+        let rows = self.rows(gpu, members)?;
         let has = |name: &&String| {
             rows.iter().any(|row| row.said.as_ref().is_ok_and(|said| said.executable.statistic(name).is_some()))
         };
@@ -212,12 +219,9 @@ impl Code {
 
 /// Returns the instructions that the subgroups of a workgroup execute for each element of its tile.
 fn executed(executable: &Executable, words: &[u32], used: &Use) -> Result<Weighed, String> {
-    let listing = executable.texts.iter().rev().find_map(|text| Listing::read(text.text.as_deref()?));
-    let listing = listing.ok_or("there is no listing of a known language")?;
-    let config = Config { subgroup_size: executable.subgroup_size.max(1), ..Config::default() };
+    let listing = executable.listing().ok_or("there is no listing of a known language")?;
     let module = coop_ir::binary::read_words(words).map_err(|error| error.to_string())?;
-    let case = Case { subgroup_size: None, ..used.case.clone() };
-    let counts = Interpreted { config }.loop_counts(&module, &case).map_err(|error| error.to_string())?;
+    let counts = executable.loop_counts(&module, &used.case, LIMITS.time).map_err(|error| error.to_string())?;
     Ok(listing.weigh(&counts)?.times(counts.subgroups as f64 / used.tile as f64))
 }
 

@@ -177,9 +177,10 @@ impl Tiles<'_, '_> {
         Ok(out)
     }
 
-    /// Returns how many products of tiles may stand in a row. Small tiles mean many, and a device that is no faster for it.
+    /// Returns how many products of tiles may stand in a row, outside of a loop or in a round of one. Small tiles mean many
+    /// products, and devices that are no faster for it.
     fn most_written_out(&self, a: Mat, d: Mat, wide: bool) -> u32 {
-        // RADV packs sums of f16 for the next round of a loop, and unpacks them there: as many moves as 8 for each product.
+        // RADV packs sums of f16 for the next round of a loop, and unpacks them there: 8 moves for each product.
         let packs = self.cx.options.profile.is_some_and(|p| p.driver == "radv") && d.elem.scalar.width() == 16 && !wide;
         match d.tile_rows * d.tile_cols * a.tile_cols {
             ..2048 => 8,

@@ -110,10 +110,11 @@ pub(super) fn multiplies(profile: &Profile, [a, b, c, d]: [Scalar; 4]) -> bool {
         .any(|p| is(p.a, a, None) && is(p.b, b, None) && is(p.c, c, None) && is(p.result, d, None))
 }
 
-/// Returns true if tiles of all matrices of a row of the list can be staged.
-fn can_be_staged(p: &MatrixProperties) -> bool {
+/// Returns true if a row of the list is for subgroups, and tiles of all its matrices can be staged.
+fn is_usable(p: &&MatrixProperties) -> bool {
     let tiles = [(p.m, p.k, p.a), (p.k, p.n, p.b), (p.m, p.n, p.c), (p.m, p.n, p.result)];
-    tiles.iter().all(|(rows, cols, ty)| ty.bits().is_none_or(|bits| are_words((*rows, *cols), bits)))
+    p.scope == Scope::Subgroup
+        && tiles.iter().all(|(rows, cols, ty)| ty.bits().is_none_or(|bits| are_words((*rows, *cols), bits)))
 }
 
 /// Returns true if rows and columns of a tile are whole words, which is what shared memory is written in. Lines of a staging
@@ -188,7 +189,7 @@ impl<'a> Choice<'a> {
 
     /// The rows of the list whose tiles can be staged.
     fn rows(&self) -> impl Iterator<Item = &'a MatrixProperties> {
-        self.profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup && can_be_staged(p))
+        self.profile.khr_properties.iter().filter(is_usable)
     }
 
     /// The rows of the list that a product can use, best first.
@@ -338,7 +339,7 @@ fn tiles_as(profile: &Profile, scalar: Scalar, use_: Use) -> Vec<(u32, u32)> {
         Use::Accumulator => (is(p.c, scalar, None) || is(p.result, scalar, None)).then_some((p.m, p.n)),
     };
     let all = profile.khr_properties.iter().chain(&profile.held_properties);
-    let tiles = all.filter(|p| p.scope == Scope::Subgroup && can_be_staged(p)).filter_map(fits);
+    let tiles = all.filter(is_usable).filter_map(fits);
     tiles.filter(|tile| are_words(*tile, scalar.width())).collect()
 }
 
