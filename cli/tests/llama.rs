@@ -367,7 +367,7 @@ fn run_all(device: &VulkanExecutor<'_>, name: &str, cases: &[(String, Case)]) {
     for (label, case) in cases.iter().filter(|(_, c)| spec(c, SUBGROUP_SIZE) == device.profile().limits.subgroup_size) {
         runs += 1;
         let original = matrices.then(|| run(device, &module, case));
-        if let Err(why) = run_lowered(device, &module, case, original.as_ref()) {
+        if let Err(why) = run_lowered(device, &module, case, Lanes::default(), original.as_ref()) {
             failures.push(format!("{label}: {why}"));
         }
         if let Some(Err(why)) = original.map(|o| o.and_then(|o| as_expected(&o, case))) {
@@ -385,9 +385,10 @@ fn run_lowered(
     device: &VulkanExecutor<'_>,
     module: &Module,
     case: &Case,
+    lanes: Lanes,
     original: Option<&Result<Outcome, String>>,
 ) -> Result<(), String> {
-    let mut options = Options::new(Target::Scalar);
+    let mut options = Options { lanes, ..Options::new(Target::Scalar) };
     options.spec = case.specialization().map_err(|e| e.to_string())?;
     options.subgroup_size = Some(spec(case, SUBGROUP_SIZE));
     let new = lower(module, &options).map_err(|e| e.to_string())?;
@@ -429,6 +430,24 @@ fn barriers_of_one_subgroup_of_several_are_refused_for_lanes_by_local_index() {
         }
     }
 }
+
+vulkan_test!(
+    /// The small tile of 32 invocations and subgroups of 32, on a device whose subgroups have 8.
+    Lavapipe,
+    fn a_workgroup_of_one_subgroup_runs_with_lanes_by_local_index(device) {
+        let Some(modules) = modules() else { return };
+        for name in ["matmul_f16_cm1", "matmul_q4_0_f32_cm1"] {
+            let path = modules.iter().find(|p| stem(p) == name).unwrap_or_else(|| panic!("there is no {name}"));
+            let one = |case: &Case| spec(case, 0) == 32 && spec(case, SUBGROUP_SIZE) == 32;
+            let cases: Vec<(String, Case)> = cases(name).into_iter().filter(|(_, case)| one(case)).collect();
+            assert!(!cases.is_empty(), "{name} has no case");
+            for (label, case) in cases {
+                let result = run_lowered(&device, &read(path), &case, Lanes::LocalIndex, None);
+                result.unwrap_or_else(|why| panic!("{label}: {why}"));
+            }
+        }
+    }
+);
 
 /// One test for each module and driver: a driver takes up to half a minute to compile one of these for the first time.
 macro_rules! runs {
