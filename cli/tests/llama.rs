@@ -442,7 +442,7 @@ vulkan_test!(
             let cases: Vec<(String, Case)> = cases(name).into_iter().filter(|(_, case)| one(case)).collect();
             assert!(!cases.is_empty(), "{name} has no case");
             for (label, case) in cases {
-                let result = run_lowered(&device, &read(path), &case, Lanes::LocalIndex, None);
+                let result = run_lowered(device, &read(path), &case, Lanes::LocalIndex, None);
                 result.unwrap_or_else(|why| panic!("{label}: {why}"));
             }
         }
