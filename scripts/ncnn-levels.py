@@ -46,6 +46,9 @@ LEVELS = {
     "fp16 storage, excess precision": (["fp16 storage", "fp16 arithmetic"], ["fp16 storage"], [FLOAT], ["--excess-precision"]),
     "fp16 packed, excess precision": (["fp16 storage", "fp16 arithmetic"], ["fp16 packed"], [FLOAT, MEMORY], ["--excess-precision"]),
     "fp16 packed, sums in f32": (["fp16 storage"], ["fp16 packed"], [FLOAT, MEMORY], []),
+    # What runs ncnn's own with matrices has f16: only its memory has none.
+    "fp16 packed, with f16": (["fp16 storage", "fp16 arithmetic"], ["fp16 packed", "fp16 arithmetic"], [MEMORY], []),
+    "fp16 packed, with f16, sums in f32": (["fp16 storage"], ["fp16 packed"], [MEMORY], []),
     "bf16 packed": (["bf16 storage"], ["bf16 packed"], [FLOAT, MEMORY], []),
     "int8 packed": (
         ["int8 storage", "int8 arithmetic", "fp16 packed"],
@@ -53,7 +56,14 @@ LEVELS = {
         ["shaderInt8", "storageBuffer8BitAccess"],
         [],
     ),
+    "int8 packed, with int8": (
+        ["int8 storage", "int8 arithmetic", "fp16 packed"],
+        ["int8 packed", "fp16 packed"],
+        ["storageBuffer8BitAccess"],
+        [],
+    ),
 }
+SCALAR, KHR = ["--target", "scalar", "--lanes", "local-index"], ["--target", "khr"]
 PLAIN = ["gemm", "gemm_int8", "innerproduct", "innerproduct_gemm", "convolution_packed", "convolution_packed_gemm"]
 
 # The products and convolutions that are run. Of each: workgroups, specialization constants besides the tiles', push constants, and
@@ -227,11 +237,11 @@ class Runs:
     def __init__(self, tools, out):
         self.tools, self.out = tools, out
 
-    def lower(self, module, name, level, spec, options):
+    def lower(self, module, name, level, spec, options, target=SCALAR):
         """Lowers for a device. Returns the module, or why there is none."""
         out = self.out / ("%s-%s-lowered.spv" % (name, re.sub(r"\W+", "-", level)))
-        command = [str(self.tools / "cooplower"), "--target", "scalar", "--lanes", "local-index"]
-        command += ["--subgroup-size", "8", "--spec-defaults", "--color", "never"] + options
+        command = [str(self.tools / "cooplower"), "--subgroup-size", "8", "--spec-defaults", "--color", "never"]
+        command += target + options
         for key, value in spec.items():
             command += ["--spec", "%d=%d" % (key, value)]
         done = subprocess.run(command + [str(module), "-o", str(out)], capture_output=True, text=True)
@@ -343,7 +353,9 @@ def table(tools, out, chosen, levels, timed):
                 failed += 1
                 continue
             lavapipe = ["--profile", "mesa-lavapipe", "--without", ",".join(lacks)] + options
-            lowered, why = runs.lower(one, name, level, spec, lavapipe)
+            has_types = not any(lack.startswith("shader") for lack in lacks)
+            target = KHR if has_types and name in matrices else SCALAR
+            lowered, why = runs.lower(one, name, level, spec, lavapipe, target)
             if lowered is None:
                 print("| %s | %s | %s | | | | |" % (name, level, why.replace("|", " ")))
                 failed += 1

@@ -52,6 +52,16 @@ impl Lacks {
         Feature::ShaderSharedFloat16AtomicMinMax,
     ];
 
+    /// The features of memory that holds numbers of less than 32 bits, but for shared memory.
+    pub const MEMORY: [Feature; 6] = [
+        Feature::StorageBuffer16BitAccess,
+        Feature::UniformAndStorageBuffer16BitAccess,
+        Feature::StoragePushConstant16,
+        Feature::StorageBuffer8BitAccess,
+        Feature::UniformAndStorageBuffer8BitAccess,
+        Feature::StoragePushConstant8,
+    ];
+
     /// Returns the features of [`Lacks::FEATURES`] that a device lacks; none for a device that is not programmed by Vulkan.
     pub fn of(profile: &Profile) -> Lacks {
         let lacks = |f: &Feature| profile.api == Api::Vulkan && !profile.has(*f);

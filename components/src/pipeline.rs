@@ -40,7 +40,7 @@ pub static PASSES: &[Pass] = &[
     Pass { name: "groups", summary: "replace decoration groups by decorations", run: groups },
     Pass {
         name: "matrices",
-        summary: "refuse matrices, which are lowered before, unless 8-bit floats are all that is lacking",
+        summary: "refuse matrices, which are lowered before, unless 8-bit floats or memory of narrow numbers is all that is lacking",
         run: matrices,
     },
     Pass {
@@ -278,7 +278,8 @@ fn is_matrix_type(inst: &Inst) -> bool {
 }
 
 /// Returns true if [`lower`] takes a module for a device although it has cooperative matrices: the device lacks nothing but 8-bit
-/// floats that none of them consists of, and has the 8-bit integers that become of those. No pass changes the memory of matrices then.
+/// floats that none of them consists of, and has the 8-bit integers that become of those; or nothing but memory of narrow numbers,
+/// and matrices are loaded and stored there by whole words.
 pub fn keeps_matrices(m: &Module, lacks: Lacks) -> bool {
     let float8 = |s: Scalar| matches!(s, Scalar::E4M3 | Scalar::E5M2);
     let component = |i: &Inst| scalar(m, coop_mat(m, i.result?)?.component);
@@ -287,11 +288,23 @@ pub fn keeps_matrices(m: &Module, lacks: Lacks) -> bool {
     if !m.globals.iter().map(|r| m.inst(*r)).all(|i| !is_matrix_type(i) || stays(i)) {
         return false;
     }
+    if storage::lacks_atomics(m, lacks) || lacks.older_than(m).is_some() {
+        return false;
+    }
     let lacking = m.capabilities().flat_map(|c| std::iter::once(c).chain(implied_capabilities(c)));
-    let mut lacking = lacking.filter(|c| is_lacking(*c, lacks));
-    let other = storage::lacks_atomics(m, lacks) || lacks.older_than(m).is_some();
+    let (memory, others): (Vec<_>, Vec<_>) = lacking.filter(|c| is_lacking(*c, lacks)).partition(|c| is_memory(*c));
     let has_integers = || !float8::needed_capabilities(m).into_iter().any(|c| is_lacking(c, lacks));
-    !other && lacking.all(|c| c == Capability::Float8EXT) && has_integers()
+    others.iter().all(|c| *c == Capability::Float8EXT)
+        && has_integers()
+        && (memory.is_empty() || storage::matrices::stay(m, lacks))
+}
+
+/// Returns true if a capability allows narrow numbers in memory, and nothing else.
+fn is_memory(capability: Capability) -> bool {
+    match capability_requirement(capability) {
+        Requirement::AnyOf(features) => features.iter().all(|f| Lacks::MEMORY.contains(f)),
+        _ => false,
+    }
 }
 
 /// Removes a capability, and declares those that it implied and the device has.

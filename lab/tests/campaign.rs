@@ -111,6 +111,19 @@ fn generated_modules_without_component_types_are_interpreted_alike() {
     assert!(software >= 3 * INTERPRETED, "{software}");
 }
 
+/// Matrices stay where a device lacks no more than memory of narrow numbers, other such for each module.
+#[test]
+fn generated_matrices_without_narrow_memory_are_interpreted_alike() {
+    let targets = vec![Target::Khr];
+    let d = Differential { without: Some(Without::Some), targets, placements: 1, ..differential(None) };
+    let mut software = 0;
+    for dialect in [Dialect::Nv2, Dialect::Khr] {
+        let row = run_all(&d, GeneratorProfile::any(dialect), 30_000..30_000 + INTERPRETED);
+        software += count(&row, "with matrices, in software");
+    }
+    assert!(software >= INTERPRETED / 2, "{software}");
+}
+
 /// Kernels too, and with the matrices of Intel's devices: of those that it lists with one row, of 16 bits, a column is less than
 /// a word of shared memory. Three of these seeds had such.
 #[test]

@@ -38,8 +38,6 @@ pub(super) struct Access<'a> {
     /// The memory operands of its loads and stores.
     memory: Vec<Operand>,
     volatile: bool,
-    /// The largest power of two, up to 4, that divides the bytes that each index counts.
-    unit: u32,
     /// The sum of the indices in units of so many bytes.
     sums: FxHashMap<u32, Index>,
     /// Words that were read, by the known part of their offset.
@@ -108,13 +106,12 @@ impl Words {
         if !place.is_in_block() {
             return Err("an array of blocks is accessed as a whole".to_owned());
         }
-        let unit = place.terms.iter().map(|t| 1 << t.1.trailing_zeros().min(2)).min().unwrap_or(4);
         let (mut memory, volatile) = without_alignment(memory)?;
         if buffer.class == StorageClass::PhysicalStorageBuffer {
             align_to_words(&mut memory);
         }
         let (sums, read) = (FxHashMap::default(), FxHashMap::default());
-        Ok(Access { buffer, place, memory, volatile, unit, sums, read })
+        Ok(Access { buffer, place, memory, volatile, sums, read })
     }
 
     /// Loads the value at a place.
@@ -177,7 +174,7 @@ impl Words {
             }
             _ => {
                 let key = access.place.constant.wrapping_add(at.offset) & !3;
-                let known = access.read.get(&key).copied().filter(|_| access.unit == 4);
+                let known = access.read.get(&key).copied().filter(|_| access.place.unit == 4);
                 let word = match known {
                     Some(word) => word,
                     None => self.read(b, access, spot.word, false),
@@ -280,7 +277,7 @@ impl Words {
         let mut at = 0;
         while let Some((first, bits, width)) = parts.get(at).copied() {
             let word_of = |offset: u32| access.place.constant.wrapping_add(offset) / 4;
-            let same = |p: &&(u32, Id, u32)| access.unit == 4 && word_of(p.0) == word_of(first);
+            let same = |p: &&(u32, Id, u32)| access.place.unit == 4 && word_of(p.0) == word_of(first);
             let together: Vec<(u32, Id, u32)> = parts[at..].iter().take_while(same).copied().collect();
             if together.len() > 1 && together.iter().map(|p| p.2).sum::<u32>() == 32 {
                 let mut word = None;
@@ -477,7 +474,7 @@ impl Access<'_> {
         if !matches!(s.width(), 8 | 16 | 32 | 64) {
             return Err(format!("{s} is not a number of 8, 16, 32 or 64 bits"));
         }
-        let aligned = offset.is_multiple_of(align) && self.unit.is_multiple_of(align);
+        let aligned = offset.is_multiple_of(align) && self.place.unit.is_multiple_of(align);
         if !aligned && self.buffer.class != StorageClass::PhysicalStorageBuffer {
             return Err(format!("{s} at offset {offset} is not aligned to {align} bytes"));
         }
@@ -488,10 +485,10 @@ impl Access<'_> {
     pub(super) fn spot(&mut self, b: &mut FunctionBuilder<'_>, offset: u32, s: Scalar) -> Result<Spot, String> {
         self.aligned(offset, s)?;
         let constant = self.place.constant.wrapping_add(offset);
-        if self.unit == 4 {
+        if self.place.unit == 4 {
             return Ok(Spot { word: self.word(b, offset), shift: Index::Const(constant % 4 * 8) });
         }
-        let unit = self.unit.min(1 << constant.trailing_zeros().min(2));
+        let unit = self.place.unit.min(1 << constant.trailing_zeros().min(2));
         let sum = self.sum(b, unit);
         let at = b.add(sum, Index::Const(constant / unit));
         let (word, part) = (b.div(at, 4 / unit), b.rem(at, 4 / unit));
@@ -518,7 +515,7 @@ impl Access<'_> {
         let s = types::scalar(m, elem)?;
         let bytes = s.bytes().checked_mul(len)?;
         let offset = self.place.constant.checked_add(at.offset).filter(|o| o.checked_add(8).is_some())?;
-        let aligned = self.unit == 4 && offset.is_multiple_of(4);
+        let aligned = self.place.unit == 4 && offset.is_multiple_of(4);
         let whole = aligned && !at.is_strided();
         (matches!(s.width(), 8 | 16) && whole && matches!(bytes, 4 | 8)).then_some(bytes / 4)
     }
@@ -530,8 +527,11 @@ impl Access<'_> {
         }
         let mut sum = Index::Const(0);
         for (index, bytes) in self.place.terms.clone() {
+            // The index is a multiple of what the bytes lack to a unit. Indices are signed.
+            let part = unit >> bytes.trailing_zeros().min(unit.trailing_zeros());
             let index = as_u32(b, index);
-            let scaled = b.mul(Index::Value(index), Index::Const(bytes / unit));
+            let index = shifted(b, Op::ShiftRightArithmetic, index, Index::Const(part.trailing_zeros()));
+            let scaled = b.mul(Index::Value(index), Index::Const(bytes * part / unit));
             sum = b.add(sum, scaled);
         }
         self.sums.insert(unit, sum);

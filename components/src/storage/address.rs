@@ -151,7 +151,7 @@ impl Addresses {
         let base = b.ids(Op::Bitcast, self.words, &[vector]);
         debug_assert_eq!(b.module.type_of(count), Some(uint));
         let mut place = Place::new(b.module, base, false, pointee);
-        place.terms.push((count, align));
+        place.add(count, align, 1);
         Some(place)
     }
 
@@ -185,7 +185,7 @@ impl Storage {
         let Some(chain) = i.access_chain() else { return Ok(()) };
         let Some(pointee) = self.addresses.pointee(b.module, chain.base) else { return Ok(()) };
         let mut place = Place::new(b.module, chain.base, false, pointee);
-        self.steps(b.module, i, &mut place)?;
+        place.follow(b.module, &self.layout, i)?;
         let mut sum = self.addresses.pair(b, chain.base);
         if place.constant > 0 {
             let constant = self.addresses.code.constant(b, place.constant.into());

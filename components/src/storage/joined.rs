@@ -184,7 +184,7 @@ impl Words {
         let mut b = FunctionBuilder::new(b.module, b.globals, "store_run", void, &vec![self.uint; count + 1]);
         let at = b.param(0);
         let mut whole = Place::new(b.module, place.variable, false, place.at.ty);
-        whole.terms = vec![(at, bytes)];
+        whole.add(at, bytes, 1);
         let mut access = self.access(buffer, &whole, memory)?;
         let (word, part) = (b.div(Index::Value(at), 4 / bytes), b.rem(Index::Value(at), 4 / bytes));
         let begins = b.compare(Op::IEqual, part, Index::Const(0));

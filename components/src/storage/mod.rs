@@ -1,6 +1,6 @@
 //! Accesses memory of narrow types by words of 32 bits, where the device may not access it otherwise.
 //!
-//! Precondition: no matrices, no decoration groups. Effect: a variable of StorageBuffer, Uniform, PushConstant or laid-out
+//! Precondition: no matrices in that memory, no decoration groups. Effect: a variable of StorageBuffer, Uniform, PushConstant or laid-out
 //! Workgroup memory that holds numbers which the device can't load from there becomes an array of words, all of it. A load
 //! takes its words apart, and a store puts them together. Offsets, strides and sizes stay ([`layout`]).
 //!
@@ -25,6 +25,7 @@ mod address;
 mod atomics;
 mod joined;
 mod layout;
+pub(crate) mod matrices;
 mod number;
 mod place;
 mod shared;
@@ -379,6 +380,7 @@ impl Storage {
             Op::CopyMemory => self.copy(b, &i),
             Op::ArrayLength => self.length(b, &i),
             op if op.is_atomic() => self.atomic(b, &i),
+            op if op.is_matrix_access() => self.matrix(b, r, &i),
             op => Err(format!("{op} takes a pointer to memory that is accessed by words, and has no lowering")),
         };
         done.map_err(refuse)
@@ -396,7 +398,7 @@ impl Storage {
     fn chain(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {
         let (Some(chain), Some(result)) = (i.access_chain(), i.result) else { return Ok(()) };
         let Some(mut place) = self.place(b.module, chain.base) else { return Ok(()) };
-        self.steps(b.module, i, &mut place)?;
+        place.follow(b.module, &self.layout, i)?;
         if pointee(b.module, result) != Some(place.at.ty) {
             return Err(format!("{} does not give a pointer to what its indices select", i.op));
         }
@@ -404,25 +406,6 @@ impl Storage {
         place.non_uniform |= non_uniform(result) || non_uniform(chain.base);
         self.places.insert(result, place);
         Ok(())
-    }
-
-    /// Goes from the place of the base of an access chain to the one that its indices select.
-    fn steps(&self, m: &Module, i: &Inst, place: &mut Place) -> Result<(), String> {
-        let Some(chain) = i.access_chain() else { return Ok(()) };
-        let mut indices = i.ids_from(chain.first);
-        if i.op.is_element_chain()
-            && let Some(element) = indices.next()
-        {
-            let stride =
-                m.type_of(chain.base).and_then(|ty| self.layout.decorations.value(ty, Decoration::ArrayStride));
-            let stride = stride
-                .ok_or_else(|| format!("the type of the pointer that {} starts from has no ArrayStride", i.op))?;
-            if !place.is_in_block() {
-                return Err(format!("{} counts descriptors", i.op));
-            }
-            place.skip(m, &self.layout, element, stride);
-        }
-        indices.try_for_each(|index| place.step(m, &self.layout, index))
     }
 
     fn copy_of_pointer(&mut self, b: &mut FunctionBuilder<'_>, i: &Inst) -> Result<(), String> {

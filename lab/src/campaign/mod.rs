@@ -12,6 +12,7 @@ mod shrink;
 mod tally;
 
 use coop_components::Lacks;
+use coop_device::Feature;
 use coop_ir::spv::Capability;
 use std::borrow::Cow;
 use std::path::Path;
@@ -90,27 +91,29 @@ pub struct Differential<'a, 'v> {
     pub tile_profile: Option<&'a coop_device::Profile>,
     /// Looks at every module as well: spirv-val.
     pub validator: Option<&'a Path>,
-    /// The features of component types that scalar code does without.
+    /// The features of component types that lowered code does without.
     pub without: Option<Without>,
 }
 
-/// Features of component types that scalar code does without.
+/// Features of component types that lowered code does without.
 #[derive(Clone, Copy, Debug)]
 pub enum Without {
     /// These.
     Given(Lacks),
-    /// Any, others for each module: all of them for one in four.
+    /// Any, others for each module: all of them for one in four. Where matrices stay, those of memory with narrow numbers.
     Some,
 }
 
 impl Without {
-    fn lacks(self, salt: u64) -> Lacks {
+    fn lacks(self, salt: u64, target: Target) -> Lacks {
         let bits = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let chosen = |n: usize| bits & 3 == 0 || bits >> (n + 2) & 1 == 1;
         match self {
             Without::Given(lacks) => lacks,
             Without::Some => {
-                let features = Lacks::FEATURES.into_iter().enumerate().filter(|(n, _)| chosen(*n));
+                let of_target = |f: &Feature| target == Target::Scalar || Lacks::MEMORY.contains(f);
+                let features = Lacks::FEATURES.into_iter().enumerate();
+                let features = features.filter(|(n, f)| chosen(*n) && of_target(f));
                 features.filter_map(|(_, f)| Lacks::without(f)).fold(Lacks::default(), Lacks::and)
             }
         }
@@ -339,7 +342,7 @@ impl Differential<'_, '_> {
         }
     }
 
-    /// Returns the case with buffers of whole words, which scalar code without component types needs.
+    /// Returns the case with buffers of whole words, which lowered code without component types needs.
     fn with_whole_words(&self, case: &Case) -> Case {
         let mut case = case.clone();
         if self.without.is_some() {
@@ -352,7 +355,7 @@ impl Differential<'_, '_> {
         case
     }
 
-    /// Lowers the component types of scalar code, if that is asked for. What is refused stays as it is.
+    /// Lowers the component types of lowered code, if that is asked for. What is refused stays as it is.
     fn without_components(
         &self,
         s: &mut Session<'_>,
@@ -360,12 +363,13 @@ impl Differential<'_, '_> {
         target: Target,
         salt: u64,
     ) -> Result<Module, Box<Trouble>> {
-        let Some(without) = self.without.filter(|_| target == Target::Scalar) else { return Ok(lowered) };
-        let lacks = without.lacks(salt);
+        let Some(without) = self.without else { return Ok(lowered) };
+        let lacks = without.lacks(salt, target);
         match coop_components::lower(&lowered, &coop_components::Options::new(lacks)) {
             Ok(done) => {
                 if done.report.changed {
-                    *s.row.runs.entry("in software".to_owned()).or_default() += 1;
+                    let what = if target == Target::Scalar { "in software" } else { "with matrices, in software" };
+                    *s.row.runs.entry(what.to_owned()).or_default() += 1;
                 }
                 Ok(done.module)
             }

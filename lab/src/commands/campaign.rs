@@ -92,7 +92,7 @@ pub(crate) struct Campaign {
     /// The built-in profile whose tile shapes the lowering targets; by default that of the device, or of lavapipe
     #[arg(long, value_name = "NAME")]
     tile_profile: Option<String>,
-    /// Features of component types that scalar code does without, by commas; every one: all; any, others for each module: some
+    /// Features of component types that lowered code does without, by commas; every one: all; any, others for each module: some
     #[arg(long, value_name = "FEATURES|all|some")]
     without: Option<String>,
     /// The limits that modules keep to
