@@ -32,11 +32,12 @@ fn some_shaders_of_ncnn_give_what_its_own_for_a_level_give() {
         .arg(repository().join("scripts/ncnn-levels.py"))
         .arg("--tools")
         .arg(tools)
-        .args(["--level", "fp16 packed", "--level", "int8 packed", "check", "gemm_int8", "convolution_gemm_cm"])
+        .args(["--level", "fp16 packed", "--level", "fp16 packed, with f16", "--level", "int8 packed"])
+        .args(["check", "gemm_int8", "convolution_gemm_cm"])
         .output()
         .unwrap_or_else(|error| panic!("python3: {error}"));
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}{errors}");
     let equal = said.lines().filter(|line| line.contains("| yes | equal |") && line.ends_with("| equal |"));
-    assert_eq!(equal.count(), 2, "{said}");
+    assert_eq!(equal.count(), 3, "{said}");
 }
