@@ -110,13 +110,17 @@ fn multiple(m: &Module, layout: &Layout, id: Id, depth: u32) -> u32 {
         return power(n);
     }
     let Some(i) = m.def_inst(id).filter(|_| depth > 0) else { return 1 };
-    let of = |at: usize| i.id(at).map_or(1, |id| multiple(m, layout, id, depth - 1));
+    let mut ids = i.ids();
+    let (first, second) = (ids.next(), ids.next());
+    let of = |id: Option<Id>| id.map_or(1, |id| multiple(m, layout, id, depth - 1));
     match i.op {
-        Op::IMul => power(of(0) * of(1)),
-        Op::IAdd | Op::ISub => of(0).min(of(1)),
-        Op::BitwiseAnd => of(0).max(of(1)),
-        Op::ShiftLeftLogical => i.id(1).and_then(|by| layout.fixed(by)).map_or(of(0), |by| power(of(0) << by.min(2))),
-        Op::CopyObject | Op::SConvert | Op::UConvert | Op::SNegate => of(0),
+        Op::IMul => power(of(first) * of(second)),
+        Op::IAdd | Op::ISub => of(first).min(of(second)),
+        Op::BitwiseAnd => of(first).max(of(second)),
+        Op::ShiftLeftLogical => {
+            second.and_then(|by| layout.fixed(by)).map_or(of(first), |by| power(of(first) << by.min(2)))
+        }
+        Op::CopyObject | Op::SConvert | Op::UConvert | Op::SNegate => of(first),
         _ => 1,
     }
 }
