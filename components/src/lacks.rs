@@ -12,12 +12,13 @@ pub struct Lacks {
     features: Features,
     /// The newest version of SPIR-V, if there is a newer one.
     spirv: Option<(u8, u8)>,
-    /// True if the driver ends at casts of device addresses to pointers of another type.
-    address_casts: bool,
+    /// True if the driver is SwiftShader, which ends at casts of device addresses to pointers of another type, and unrolls each loop
+    /// with the hint to.
+    swiftshader: bool,
 }
 
-/// The beginning of the names of drivers that end at casts of device addresses to pointers of another type.
-const ENDS_AT_CASTS: &str = "SwiftShader";
+/// The beginning of the names of that driver's versions.
+const SWIFTSHADER: &str = "SwiftShader";
 
 impl Lacks {
     /// The features that the passes of this crate do without.
@@ -66,13 +67,13 @@ impl Lacks {
     pub fn of(profile: &Profile) -> Lacks {
         let lacks = |f: &Feature| profile.api == Api::Vulkan && !profile.has(*f);
         let spirv = Some(profile.spirv_version()).filter(|v| profile.api == Api::Vulkan && *v < Profile::NEWEST_SPIRV);
-        let address_casts = profile.driver.starts_with(ENDS_AT_CASTS);
-        Lacks { features: Lacks::FEATURES.into_iter().filter(lacks).collect(), spirv, address_casts }
+        let swiftshader = profile.driver.starts_with(SWIFTSHADER);
+        Lacks { features: Lacks::FEATURES.into_iter().filter(lacks).collect(), spirv, swiftshader }
     }
 
-    /// Returns the lack of every feature of [`Lacks::FEATURES`], and of casts of device addresses.
+    /// Returns the lack of every feature of [`Lacks::FEATURES`], and what SwiftShader does to casts of device addresses and to loops.
     pub fn all() -> Lacks {
-        Lacks { features: Lacks::FEATURES.into_iter().collect(), spirv: None, address_casts: true }
+        Lacks { features: Lacks::FEATURES.into_iter().collect(), spirv: None, swiftshader: true }
     }
 
     /// Returns the lack of a feature; `None` if no pass does without it.
@@ -86,7 +87,7 @@ impl Lacks {
     pub fn and(self, other: Lacks) -> Lacks {
         let spirv = self.spirv.into_iter().chain(other.spirv).min();
         let features = self.features.iter().chain(other.features.iter()).collect();
-        Lacks { features, spirv, address_casts: self.address_casts || other.address_casts }
+        Lacks { features, spirv, swiftshader: self.swiftshader || other.swiftshader }
     }
 
     /// Returns true if nothing is lacking.
@@ -101,7 +102,12 @@ impl Lacks {
 
     /// Returns true if the driver ends at casts of device addresses to pointers of another type.
     pub(crate) fn address_casts(self) -> bool {
-        self.address_casts
+        self.swiftshader
+    }
+
+    /// Returns true if the driver unrolls each loop with the hint to, whatever that takes.
+    pub(crate) fn unrolls_all(self) -> bool {
+        self.swiftshader
     }
 
     /// Returns true if shared memory of a module has an explicit layout, and the device takes none: it lacks the feature, or the

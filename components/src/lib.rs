@@ -34,6 +34,7 @@ mod pipeline;
 mod refusals;
 mod report;
 mod storage;
+mod unrolling;
 mod version;
 
 use coop_ir::{InstRef, Module};

@@ -4,7 +4,7 @@ use crate::lacks::{atomic_capabilities, extensions};
 use crate::report::instructions;
 use crate::{
     Error, Lacks, Lowered, Refusal, Report, address_casts, constants, dot, float8, half, integer, long, memory_model,
-    nulls, storage, version,
+    nulls, storage, unrolling, version,
 };
 use coop_device::{Feature, Requirement, capability_requirement};
 use coop_ir::builder::require_capability;
@@ -73,6 +73,11 @@ pub static PASSES: &[Pass] = &[
         name: "address-casts",
         summary: "cast device addresses by way of their words, where the driver ends at casts to other pointers",
         run: address_casts::run,
+    },
+    Pass {
+        name: "unrolling",
+        summary: "remove the hints to unroll loops, where the driver follows them whatever that takes",
+        run: unrolling::run,
     },
     Pass { name: "lacking", summary: "remove the capabilities that nothing needs any more", run: capabilities },
     Pass { name: "version", summary: "declare the version of SPIR-V that the device takes", run: version::run },
@@ -193,14 +198,16 @@ pub(crate) fn too_many(m: &Module) -> Result<(), Refusal> {
     Err(Refusal { rule: "refused-limit", at: None, reason, remedy })
 }
 
-/// Returns true if the device lacks a feature that a capability of the module needs, its version of SPIR-V, or casts that it has:
+/// Returns true if the device lacks a feature that a capability of the module needs, its version of SPIR-V, or casts or hints that it has:
 /// if [`lower`] changes the module.
 pub fn needs_any(m: &Module, lacks: Lacks) -> bool {
     let older = lacks.older_than(m).is_some();
     let casts = lacks.address_casts() && address_casts::has_any(m);
+    let loops = lacks.unrolls_all() && unrolling::has_any(m);
     let dots = lacks.has(Feature::ShaderIntegerDotProduct) && m.enables(Capability::DotProduct);
     older
         || casts
+        || loops
         || dots
         || storage::lacks_atomics(m, lacks)
         || m.capabilities().any(|c| std::iter::once(c).chain(implied_capabilities(c)).any(|c| is_lacking(c, lacks)))
