@@ -178,6 +178,10 @@ fn devices() {
     let sizes = ["--spec", "0=8", "--spec", "1=8", "--spec", "2=8", "--spec", "3=4"];
     let said = coopcheck(&[&["devices", "--profile", "google-swiftshader", GEMM][..], &sizes].concat(), b"");
     assert!(said.contains("with f16, memory of narrow types in software: slower by about "), "{said}");
+    // A workgroup of 32 on a device with subgroups of 64.
+    let sizes = ["--spec", "0=16", "--spec", "1=16", "--spec", "2=16", "--spec", "3=32"];
+    let said = coopcheck(&[&["devices", "--profile", "adreno-630", GEMM][..], &sizes].concat(), b"");
+    assert!(said.contains("runs after `cooplower --target scalar --lanes local-index`, with memory"), "{said}");
     cli_snapshot("devices-undecided", &["devices", "--profile", "mesa-lavapipe", GEMM]);
     cli_snapshot("devices-broken", &["devices", "--profile", "mesa-lavapipe", K]);
     // What profiles don't know, in either format.

@@ -9,7 +9,7 @@ use coop_device::{Api, Profile};
 use coop_ir::Module;
 use coop_ir::constant::Specialization;
 use coop_ir::spv::Capability;
-use coop_passes::{Error, PASSES, Target, Vulkan, lower};
+use coop_passes::{Error, Lanes, PASSES, Target, Vulkan, lower};
 use coop_validate::{Device, Level, Options, Report};
 use serde_json::{Value, json};
 use std::fmt;
@@ -35,6 +35,7 @@ enum Verdict {
 #[derive(Clone, Copy)]
 struct How {
     target: Target,
+    lanes: Lanes,
     /// The subgroup size that the pipeline requires.
     subgroup_size: Option<u32>,
     /// True if kernels become shaders.
@@ -48,6 +49,9 @@ impl fmt::Display for How {
             f.write_str(" --env vulkan")?;
         }
         write!(f, " --target {}", self.target)?;
+        if self.lanes == Lanes::LocalIndex {
+            f.write_str(" --lanes local-index")?;
+        }
         match self.subgroup_size {
             Some(size) => write!(f, " --subgroup-size {size}"),
             None => Ok(()),
@@ -172,13 +176,21 @@ fn judge(loaded: &Loaded, profile: &Profile, options: &Options, subgroup_size: O
     // Of the last lowering, which takes the most.
     let (mut why_not, mut not_judged) = (None, None);
     let vulkan = profile.api == Api::Vulkan && loaded.module.has_capability(Capability::Kernel);
-    for target in targets() {
-        for &size in &sizes {
-            let how = How { target, subgroup_size: size, vulkan };
+    // What needs no subgroups of the device comes last.
+    let by_index = (Target::Scalar, Lanes::LocalIndex, &sizes[..1]);
+    let ways = targets().into_iter().map(|target| (target, Lanes::Subgroup, &sizes[..]));
+    for (target, lanes, sizes) in ways.chain(Some(by_index).filter(|_| profile.api == Api::Vulkan)) {
+        let mut noted = |why: String| {
+            if lanes == Lanes::Subgroup {
+                why_not = Some(why);
+            }
+        };
+        for &size in sizes {
+            let how = How { target, lanes, subgroup_size: size, vulkan };
             let lowered = match lower(&loaded.module, &lowering(how, profile, options)) {
                 Ok(lowered) => lowered,
                 Err(Error::Refused(refusal)) => {
-                    why_not = Some(format!("{how}: {}", refusal.reason));
+                    noted(format!("{how}: {}", refusal.reason));
                     continue;
                 }
                 Err(bug @ Error::Bug { .. }) => panic!("{bug}"),
@@ -195,7 +207,7 @@ fn judge(loaded: &Loaded, profile: &Profile, options: &Options, subgroup_size: O
                 }
                 (None, Some(verdict)) => words(&verdict).1.unwrap_or_default().to_owned(),
             };
-            why_not = Some(format!("after {how}: {reason}"));
+            noted(format!("after {how}: {reason}"));
             if !depends_on_subgroups(&after) {
                 break;
             }
@@ -231,6 +243,7 @@ fn without_components(module: Module, profile: &Profile) -> (Module, Option<Stri
 
 fn lowering<'p>(how: How, profile: &'p Profile, options: &Options) -> coop_passes::Options<'p> {
     let mut lowering = coop_passes::Options::new(how.target);
+    lowering.lanes = how.lanes;
     lowering.spec = options.specialization.clone();
     lowering.profile = Some(profile);
     lowering.subgroup_size = how.subgroup_size;
@@ -253,7 +266,8 @@ fn refused_for_constants(
     subgroup_size: Option<u32>,
 ) -> Option<String> {
     let vulkan = profile.api == Api::Vulkan && loaded.module.has_capability(Capability::Kernel);
-    let mut how = lowering(How { target: Target::Scalar, subgroup_size, vulkan }, profile, options);
+    let mut how =
+        lowering(How { target: Target::Scalar, lanes: Lanes::Subgroup, subgroup_size, vulkan }, profile, options);
     let Err(Error::Refused(refusal)) = lower(&loaded.module, &how) else { return None };
     how.spec_defaults = true;
     lower(&loaded.module, &how).is_ok().then(|| refusal.reason.clone())
