@@ -314,7 +314,9 @@ pub fn run_clean(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) -> Res
 
 /// Runs a module. Complaints are in the outcome.
 pub fn run(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) -> Result<Outcome, Error> {
-    device.run(words, case, &RunOptions::default())
+    // lavapipe compiles at a shader's first dispatch: the largest take a minute, and two on a slow machine.
+    let options = RunOptions { timeout: Duration::from_secs(300), ..RunOptions::default() };
+    device.run(words, case, &options)
 }
 
 /// Runs a module and checks it against what the case expects.
