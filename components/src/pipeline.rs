@@ -265,14 +265,12 @@ fn has_no_lowering(m: &Module, lacks: Lacks, vector: &Inst) -> bool {
 }
 
 fn matrices(m: &mut Module, cx: &mut Cx<'_>) -> Result<(), Refusal> {
-    match first_matrix(m) {
-        Some(r) if !keeps_matrices(m, cx.lacks) => Err(Refusal::new(
-            r,
-            "the component types of cooperative matrices and vectors are the device's own",
-            "lower the matrices to scalar code first: cooplower --target scalar",
-        )),
-        _ => Ok(()),
+    let Some(r) = first_matrix(m) else { return Ok(()) };
+    if !has_types_of_matrices(m, cx.lacks) {
+        let why = "the component types of cooperative matrices and vectors are the device's own";
+        return Err(Refusal::new(r, why, "lower the matrices to scalar code first: cooplower --target scalar"));
     }
+    storage::matrices::by_words(m, cx.lacks)
 }
 
 /// The first matrix or vector type whose components are the device's.
@@ -288,6 +286,12 @@ fn is_matrix_type(inst: &Inst) -> bool {
 /// floats that none of them consists of, and has the 8-bit integers that become of those; or nothing but memory of narrow numbers,
 /// and matrices are loaded and stored there by whole words.
 pub fn keeps_matrices(m: &Module, lacks: Lacks) -> bool {
+    has_types_of_matrices(m, lacks) && storage::matrices::by_words(m, lacks).is_ok()
+}
+
+/// Returns true if the device lacks nothing but memory of narrow numbers, and 8-bit floats that no matrix consists of, and has the 8-bit
+/// integers that become of those.
+fn has_types_of_matrices(m: &Module, lacks: Lacks) -> bool {
     let float8 = |s: Scalar| matches!(s, Scalar::E4M3 | Scalar::E5M2);
     let component = |i: &Inst| scalar(m, coop_mat(m, i.result?)?.component);
     let of_float8 = |i: &Inst| component(i).is_some_and(float8);
@@ -295,15 +299,11 @@ pub fn keeps_matrices(m: &Module, lacks: Lacks) -> bool {
     if !m.globals.iter().map(|r| m.inst(*r)).all(|i| !is_matrix_type(i) || stays(i)) {
         return false;
     }
-    if storage::lacks_atomics(m, lacks) || lacks.older_than(m).is_some() {
-        return false;
-    }
     let lacking = m.capabilities().flat_map(|c| std::iter::once(c).chain(implied_capabilities(c)));
-    let (memory, others): (Vec<_>, Vec<_>) = lacking.filter(|c| is_lacking(*c, lacks)).partition(|c| is_memory(*c));
+    let mut lacking = lacking.filter(|c| is_lacking(*c, lacks) && !is_memory(*c));
+    let other = storage::lacks_atomics(m, lacks) || lacks.older_than(m).is_some();
     let has_integers = || !float8::needed_capabilities(m).into_iter().any(|c| is_lacking(c, lacks));
-    others.iter().all(|c| *c == Capability::Float8EXT)
-        && has_integers()
-        && (memory.is_empty() || storage::matrices::stay(m, lacks))
+    !other && lacking.all(|c| c == Capability::Float8EXT) && has_integers()
 }
 
 /// Returns true if a capability allows narrow numbers in memory, and nothing else.

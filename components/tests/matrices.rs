@@ -68,33 +68,33 @@ vulkan_test!(
 
 #[test]
 fn matrices_that_are_not_made_of_whole_words_are_refused() {
+    const LOAD: &str = "%a = OpCooperativeMatrixLoadKHR %mat %from %uint_0 %uint_8";
+    const TYPE: &str = "%mat = OpTypeCooperativeMatrixKHR %half %subgroup %uint_8 %uint_8";
+    let (first, stride) = ("its first element is not known", "its stride is not known");
     let parts = [
-        (INDEX, "%first = OpCopyObject %uint %wg"),
-        (INDEX, "%first = OpIMul %uint %wg %uint_3"),
-        (INDEX, "%other = OpShiftLeftLogical %uint %wg %uint_6\n %first = OpIAdd %uint %other %uint_1"),
-        (
-            "%a = OpCooperativeMatrixLoadKHR %mat %from %uint_0 %uint_8",
-            "%a = OpCooperativeMatrixLoadKHR %mat %from %uint_0 %uint_3",
-        ),
-        (
-            "%a = OpCooperativeMatrixLoadKHR %mat %from %uint_0 %uint_8",
-            "%a = OpCooperativeMatrixLoadKHR %mat %from %uint_0 %wg",
-        ),
+        (INDEX, "%first = OpCopyObject %uint %wg", first),
+        (INDEX, "%first = OpIMul %uint %wg %uint_3", first),
+        (INDEX, "%other = OpShiftLeftLogical %uint %wg %uint_6\n %first = OpIAdd %uint %other %uint_1", first),
+        ("OpAccessChain %ptr_half %in %uint_0 %uint_8", "OpAccessChain %ptr_half %in %uint_0 %uint_3", first),
+        (LOAD, "%a = OpCooperativeMatrixLoadKHR %mat %from %uint_0 %uint_3", stride),
+        (LOAD, "%a = OpCooperativeMatrixLoadKHR %mat %from %uint_0 %wg", stride),
         (
             "OpCooperativeMatrixStoreKHR %to %sum %uint_1 %uint_8",
             "OpCooperativeMatrixStoreKHR %to %sum %uint_1 %uint_3",
+            stride,
         ),
-        ("OpAccessChain %ptr_half %in %uint_0 %uint_8", "OpAccessChain %ptr_half %in %uint_0 %uint_3"),
         (
-            "%mat = OpTypeCooperativeMatrixKHR %half %subgroup %uint_8 %uint_8",
+            TYPE,
             "%mat = OpTypeCooperativeMatrixKHR %half %subgroup %uint_3 %uint_8",
+            "its rows and columns are not known",
         ),
     ];
-    for (from, to) in parts {
+    for (from, to, why) in parts {
         let module = with(from, to);
         assert!(!keeps_matrices(&module, without_memory()), "{to}");
         let refusal = lower(&module, &coop_components::Options::new(without_memory())).expect_err(to).to_string();
-        assert!(refusal.contains("the component types of cooperative matrices"), "{to}: {refusal}");
+        assert!(refusal.contains(why), "{to}: {refusal}");
+        assert!(refusal.contains("cooplower --target scalar"), "{to}: {refusal}");
     }
 }
 

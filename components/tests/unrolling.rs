@@ -29,6 +29,7 @@ fn of_swiftshader() -> Lacks {
 #[test]
 fn loops_are_not_unrolled_for_swiftshader_alone() {
     assert_eq!(hints(&module()), 4);
+    assert!(of_devices().iter().any(|(_, lacks)| *lacks == of_swiftshader()));
     for (device, lacks) in of_devices() {
         let lowered = lower(&module(), &Options::new(lacks)).unwrap_or_else(|e| panic!("{device}: {e}"));
         let left = if lacks == of_swiftshader() { 0 } else { 4 };

@@ -307,21 +307,38 @@ pub fn kernels() -> Vec<Kernel> {
 
 /// Runs a module and asserts that neither the validation layer nor the guards after buffers report anything.
 pub fn run_clean(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) -> Result<Outcome, String> {
-    let outcome = run(device, words, case).map_err(|error| error.to_string())?;
+    run_clean_with(device, words, case, &RunOptions::default())
+}
+
+fn run_clean_with(
+    device: &VulkanExecutor<'_>,
+    words: &[u32],
+    case: &Case,
+    options: &RunOptions,
+) -> Result<Outcome, String> {
+    let outcome = device.run(words, case, options).map_err(|error| error.to_string())?;
     let complaints: Vec<&str> = outcome.messages.iter().chain(&outcome.faults).map(String::as_str).collect();
     if complaints.is_empty() { Ok(outcome) } else { Err(complaints.join("\n")) }
 }
 
 /// Runs a module. Complaints are in the outcome.
 pub fn run(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) -> Result<Outcome, Error> {
-    // lavapipe compiles at a shader's first dispatch: the largest take a minute, and two on a slow machine.
-    let options = RunOptions { timeout: Duration::from_secs(300), ..RunOptions::default() };
-    device.run(words, case, &options)
+    device.run(words, case, &RunOptions::default())
 }
 
 /// Runs a module and checks it against what the case expects.
 pub fn run_and_check(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) -> Result<(), String> {
-    let outcome = run_clean(device, words, case)?;
+    run_and_check_with(device, words, case, &RunOptions::default())
+}
+
+/// As [`run_and_check`], with other options.
+pub fn run_and_check_with(
+    device: &VulkanExecutor<'_>,
+    words: &[u32],
+    case: &Case,
+    options: &RunOptions,
+) -> Result<(), String> {
+    let outcome = run_clean_with(device, words, case, options)?;
     let differences = outcome.check(case).map_err(|error| error.to_string())?;
     let lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
     if lines.is_empty() { Ok(()) } else { Err(lines.join("\n")) }

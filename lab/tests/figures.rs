@@ -1,11 +1,12 @@
 //! The kernels of `testdata/bench` on their small cases: those with tensor layouts in the interpreter, the others on lavapipe.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use coop_exec::interp::{Config, Interpreted, Placement};
 use coop_exec::measure::Inputs;
 use coop_exec::testing;
-use coop_exec::{Case, vulkan_test};
+use coop_exec::{Case, RunOptions, vulkan_test};
 use coop_lab::figures::{Figure, List};
 
 fn folder() -> PathBuf {
@@ -111,10 +112,12 @@ fn with_bfloat16() {
 }
 
 vulkan_test!(Lavapipe, fn with_subgroup_matrices(device) {
+    // lavapipe compiles at the first dispatch: attention with heads of 256 for 45 to 115 seconds, by the machine.
+    let options = RunOptions { timeout: Duration::from_secs(300), ..RunOptions::default() };
     let mut failures = Vec::new();
     let runs = runs("khr");
     for run in runs.iter().filter(|run| !run.what.contains("bf16")) {
-        check(&mut failures, &run.what, testing::run_and_check(device, &run.words, &run.case));
+        check(&mut failures, &run.what, testing::run_and_check_with(device, &run.words, &run.case, &options));
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(runs.len() >= 10, "{} runs", runs.len());

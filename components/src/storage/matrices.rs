@@ -7,30 +7,37 @@
 use super::layout::Layout;
 use super::place::Place;
 use super::{Buffer, Storage, address, atomics, find, own_types};
-use crate::Lacks;
+use crate::{Lacks, Refusal};
 use coop_ir::builder::FunctionBuilder;
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::StorageClass;
 use coop_ir::types::{coop_mat, scalar, scalar_or_vector, storage_of};
 use coop_ir::{Id, Inst, InstRef, Module, Op};
 
-/// Returns true if each matrix is loaded and stored by whole words, where its memory becomes words.
-pub(crate) fn stay(m: &Module, lacks: Lacks) -> bool {
-    let Ok(lacking) = atomics::find(m, lacks) else { return false };
+/// Refuses the first matrix in memory that becomes words which is not loaded or stored by whole words.
+pub(crate) fn by_words(m: &Module, lacks: Lacks) -> Result<(), Refusal> {
+    let lacking = atomics::find(m, lacks)?;
     let layout = Layout::new(m, own_types(m, &lacking));
-    let Ok(buffers) = find(m, &layout, lacks, &lacking) else { return false };
+    let buffers = find(m, &layout, lacks, &lacking)?;
     let any_addresses = !address::pointees(m, lacks, &lacking.numbers).is_empty();
-    let stays = |i: &Inst| {
-        let Some(pointer) = i.accessed() else { return true };
+    let check = |i: &Inst| {
+        let Some(pointer) = i.accessed() else { return Ok(()) };
         if storage_of(m, pointer) == Some(StorageClass::PhysicalStorageBuffer) {
-            return !any_addresses;
+            return if any_addresses { Err("it is at a device address".to_owned()) } else { Ok(()) };
         }
-        let Some(root) = coop_ir::pointers::root(m, pointer, Op::derives_pointer) else { return false };
-        let Some(buffer) = buffers.get(&root) else { return true };
-        let place = place(m, &layout, &buffers, pointer);
-        place.is_some_and(|place| stride(m, &layout, buffer, i, &place).is_ok())
+        let root = coop_ir::pointers::root(m, pointer, Op::derives_pointer).ok_or("its variable is not known")?;
+        let Some(buffer) = buffers.get(&root) else { return Ok(()) };
+        let place = place(m, &layout, &buffers, pointer).ok_or("its pointer is no access chain of the variable")?;
+        stride(m, &layout, buffer, i, &place).map(drop)
     };
-    m.functions.iter().flat_map(|f| f.insts()).map(|r| m.inst(r)).filter(|i| i.op.is_matrix_op()).all(stays)
+    let accesses = m.functions.iter().flat_map(|f| f.insts()).filter(|r| m.inst(*r).op.is_matrix_op());
+    for r in accesses {
+        check(m.inst(r)).map_err(|why| {
+            let why = format!("the memory of a matrix is accessed by words, and {why}");
+            Refusal::new(r, why, "lower the matrices to scalar code first: cooplower --target scalar")
+        })?;
+    }
+    Ok(())
 }
 
 /// Returns the place that a pointer points to.
@@ -57,15 +64,14 @@ fn stride(
     i: &Inst,
     place: &Place,
 ) -> Result<Option<(usize, u32)>, String> {
-    let refuse = |what: &str| Err(format!("{what} of a matrix in memory that is accessed by words"));
     let (Some(access), Some(number)) = (i.matrix_access(), scalar_or_vector(m, place.at.ty)) else {
-        return refuse("an access through a tensor");
+        return Err("the access is not one with a stride".to_owned());
     };
     if buffer.words != 1 || buffer.class == StorageClass::PhysicalStorageBuffer {
-        return refuse("a load");
+        return Err(format!("{:?} memory has no pointers to one word after another", buffer.class));
     }
     if place.unit != 4 || !place.constant.is_multiple_of(4) {
-        return refuse("the first element, at bytes that are not known to be a multiple of 4,");
+        return Err("its first element is not known to be at a multiple of 4 bytes".to_owned());
     }
     let of_matrix = access.object.map_or(i.ty, |object| m.type_of(object)).and_then(|ty| coop_mat(m, ty));
     let bytes = of_matrix.and_then(|of| Some((scalar(m, of.component)?.bytes(), of.rows, of.cols)));
@@ -73,13 +79,13 @@ fn stride(
         [rows, cols].iter().all(|n| layout.fixed(*n).is_some_and(|n| n.wrapping_mul(bytes).is_multiple_of(4)))
     };
     if !bytes.is_some_and(whole) {
-        return refuse("a row or a column that is not made of whole words");
+        return Err("its rows and columns are not known to be multiples of 4 bytes".to_owned());
     }
     let Some(stride) = access.stride else { return Ok(None) };
     let counted = number.0.bytes() * number.1;
     match layout.fixed(stride).and_then(|n| n.checked_mul(counted)) {
         Some(bytes) if bytes.is_multiple_of(4) => Ok(Some((access.memory - 1, bytes / 4))),
-        _ => refuse("a stride that is not known to be a multiple of 4 bytes"),
+        _ => Err("its stride is not known to be a multiple of 4 bytes".to_owned()),
     }
 }
 

@@ -35,16 +35,8 @@ impl<'a> Values<'a> {
             return this;
         }
         this.live[0] = true;
-        // A value goes from unseen to known to varying at most, so this ends. Only a loop's header has a predecessor behind it, so
-        // what comes before the first one is computed once.
-        let goes_back = |(at, b): (usize, &usize)| {
-            cfg.successors(*b).iter().filter_map(|to| cfg.rpo_index(*to)).filter(|to| *to <= at).min()
-        };
-        let header = cfg.rpo().iter().enumerate().filter_map(goes_back).min();
-        let mut changed = this.propagate(m, cfg, f, 0);
-        while let Some(header) = header.filter(|_| changed) {
-            changed = this.propagate(m, cfg, f, header);
-        }
+        // A value goes from unseen to known to varying at most, so this ends.
+        while this.propagate(m, cfg, f) {}
         for b in 0..cfg.len() {
             this.decided[b] = this.decision(m, cfg, f, b);
         }
@@ -79,10 +71,10 @@ impl<'a> Values<'a> {
         results.filter_map(|id| Some((id, self.of.get(&id).and_then(|_| self.get(id))?))).collect()
     }
 
-    /// Computes everything once more with what is known, from a block in reverse postorder on; answers whether that changed anything.
-    fn propagate(&mut self, m: &Module, cfg: &Cfg, f: usize, first: usize) -> bool {
+    /// Computes everything once more with what is known; answers whether that changed anything.
+    fn propagate(&mut self, m: &Module, cfg: &Cfg, f: usize) -> bool {
         let mut changed = false;
-        for b in &cfg.rpo()[first..] {
+        for b in cfg.rpo() {
             if !self.live[*b] {
                 continue;
             }
