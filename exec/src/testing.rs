@@ -331,7 +331,7 @@ pub fn run_and_check(device: &VulkanExecutor<'_>, words: &[u32], case: &Case) ->
     run_and_check_with(device, words, case, &RunOptions::default())
 }
 
-/// As [`run_and_check`], with other options.
+/// Runs a module with options and checks it against what the case expects.
 pub fn run_and_check_with(
     device: &VulkanExecutor<'_>,
     words: &[u32],

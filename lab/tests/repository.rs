@@ -277,7 +277,7 @@ fn lines(folder: &Path) -> [usize; 2] {
     total
 }
 
-/// What packages have behind features: it is built where somebody asks for the feature.
+/// The sources behind features, which are built where somebody asks for the feature: package, feature and path.
 const BEHIND_FEATURES: [(&str, &str, &str); 8] = [
     ("coop-ir", "text", "ir/src/text"),
     ("coop-ir", "text", "ir/src/source.rs"),

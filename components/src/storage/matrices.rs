@@ -27,7 +27,8 @@ pub(crate) fn by_words(m: &Module, lacks: Lacks) -> Result<(), Refusal> {
         }
         let root = coop_ir::pointers::root(m, pointer, Op::derives_pointer).ok_or("its variable is not known")?;
         let Some(buffer) = buffers.get(&root) else { return Ok(()) };
-        let place = place(m, &layout, &buffers, pointer).ok_or("its pointer is no access chain of the variable")?;
+        let place =
+            place(m, &layout, &buffers, pointer).ok_or("its pointer comes from something other than access chains")?;
         stride(m, &layout, buffer, i, &place).map(drop)
     };
     let accesses = m.functions.iter().flat_map(|f| f.insts()).filter(|r| m.inst(*r).op.is_matrix_op());
