@@ -4,7 +4,7 @@ use coop_components::Lacks;
 use coop_device::Profile;
 use coop_ir::{InstRef, Module, binary};
 use coop_passes::{Cause, Error, Lowered, Options, Refusal, Target, Warning};
-use coop_validate::{Finding, Level};
+use coop_validate::Finding;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,14 +17,13 @@ pub fn lacking(
     subgroup_size: Option<u32>,
 ) -> Vec<Finding> {
     let mut rules = coop_validate::Options::default();
+    rules.errors_only = true;
     rules.specialization.clone_from(&options.spec);
     let mut device = coop_validate::Device::new(Arc::clone(device));
     device.subgroup_size = subgroup_size;
     device.entry.clone_from(&options.entry);
     rules.device = Some(Arc::new(device));
-    let mut findings = coop_validate::check_device(module, &rules).findings;
-    findings.retain(|f| f.level == Level::Error);
-    findings
+    coop_validate::check_device(module, &rules).findings
 }
 
 /// A lowered module that was compared with a device.

@@ -63,6 +63,7 @@ pub(crate) fn outcome(prepared: &Prepared, device: &Device, options: &PipelineOp
     base.undefined_as_zero = options.undefined_as_zero;
     base.assume_aligned = options.assume_aligned;
     base.assume_any_subgroup_size = options.assume_any_subgroup_size;
+    base.well_formed = Some(&prepared.well_formed);
     base.most_instructions = options.limits.instructions;
     base.deadline = options.limits.time.and_then(|time| Instant::now().checked_add(time));
     let question = Query { module: &prepared.module, device, options, base };

@@ -23,6 +23,7 @@ pub struct Prepared {
     /// The names of its entry points.
     pub(crate) entries: Vec<String>,
     hash: OnceLock<[u8; 32]>,
+    pub(crate) well_formed: coop_passes::WellFormed,
 }
 
 /// A specialization constant of a module.
@@ -65,7 +66,8 @@ impl Prepared {
             let entries = entries.into_iter().map(|entry| entry.name).collect();
             let types = module.has_capability(Capability::BFloat16TypeKHR);
             let concerned = types || coop_validate::concerns_matrices(&module);
-            Ok(Prepared { concerned, constants, entries, module, hash: OnceLock::new() })
+            let (hash, well_formed) = (OnceLock::new(), coop_passes::WellFormed::default());
+            Ok(Prepared { concerned, constants, entries, module, hash, well_formed })
         });
         prepared.unwrap_or_else(Err).map_err(ReadError)
     }

@@ -15,8 +15,12 @@ use smallvec::SmallVec;
 /// to the end of the list; [`crate::rewrite::sort_globals`] restores the order when older ones refer to them.
 pub struct Globals {
     ids: FxHashMap<(Op, Option<Id>, OperandList), Id>,
+    /// The Boolean type.
+    bool: Option<Id>,
     /// The type of most constants, and of most types' lengths.
     u32: Option<Id>,
+    /// Constants of that type, by value.
+    u32s: FxHashMap<u32, Id>,
 }
 
 impl Globals {
@@ -29,7 +33,7 @@ impl Globals {
             .filter(|i| matches!(i.op, Op::Decorate | Op::DecorateId | Op::MemberDecorate | Op::DecorateString))
             .filter_map(|i| i.id(0))
             .collect();
-        let mut ids = FxHashMap::default();
+        let mut ids = FxHashMap::with_capacity_and_hasher(module.globals.len(), Default::default());
         for r in &module.globals {
             let i = module.inst(*r);
             let shared = match i.op {
@@ -43,7 +47,7 @@ impl Globals {
                 ids.entry((i.op, i.ty, i.operands.clone())).or_insert(id);
             }
         }
-        Globals { ids, u32: None }
+        Globals { ids, bool: None, u32: None, u32s: FxHashMap::default() }
     }
 
     fn intern(&mut self, m: &mut Module, op: Op, ty: Option<Id>, operands: impl IntoIterator<Item = Operand>) -> Id {
@@ -65,7 +69,9 @@ impl Globals {
 
     /// Returns `bool`.
     pub fn bool(&mut self, m: &mut Module) -> Id {
-        self.intern(m, Op::TypeBool, None, [])
+        let ty = self.bool.unwrap_or_else(|| self.intern(m, Op::TypeBool, None, []));
+        self.bool = Some(ty);
+        ty
     }
 
     /// Returns a numerical scalar type.
@@ -108,9 +114,20 @@ impl Globals {
 
     /// Returns a 32-bit unsigned constant.
     pub fn u32(&mut self, m: &mut Module, value: u32) -> Id {
+        if let Some(id) = self.u32s.get(&value) {
+            return *id;
+        }
+        let ty = self.u32_type(m);
+        let id = self.intern(m, Op::Constant, Some(ty), [value.into()]);
+        self.u32s.insert(value, id);
+        id
+    }
+
+    /// Returns the type of unsigned 32-bit integers.
+    fn u32_type(&mut self, m: &mut Module) -> Id {
         let ty = self.u32.unwrap_or_else(|| self.uint(m, 32));
         self.u32 = Some(ty);
-        self.intern(m, Op::Constant, Some(ty), [value.into()])
+        ty
     }
 
     /// Returns a constant of a numerical scalar type with these bits (zero-extended from the type's width).
@@ -155,11 +172,22 @@ pub fn literal_operands(scalar: Scalar, bits: u64) -> SmallVec<[Operand; 2]> {
 /// Adds a new global instruction at the end of its section: before the first one of a later section.
 pub fn add_global(m: &mut Module, inst: Inst) -> InstRef {
     let mine = Section::of(inst.op).unwrap_or(Section::Declaration);
-    let later = |r: &InstRef| Section::of(m.inst(*r).op).is_some_and(|s| s > mine);
-    let at = m.globals.iter().position(later).unwrap_or(m.globals.len());
+    let at = end_of(m, mine);
     let r = m.add(inst);
     m.globals.insert(at, r);
     r
+}
+
+/// Returns where a section ends in the list of globals, which is in the order of sections. Source positions, which have none, belong to
+/// what is before them.
+fn end_of(m: &Module, mine: Section) -> usize {
+    let section = |at: usize| m.globals[..=at].iter().rev().find_map(|r| Section::of(m.inst(*r).op));
+    let (mut start, mut end) = (0, m.globals.len());
+    while start < end {
+        let middle = start.midpoint(end);
+        if section(middle).is_some_and(|s| s > mine) { end = middle } else { start = middle + 1 }
+    }
+    start
 }
 
 /// Decorates an id.
@@ -360,7 +388,7 @@ impl<'m> FunctionBuilder<'m> {
 
     /// Returns the type of unsigned 32-bit integers.
     pub fn u32_type(&mut self) -> Id {
-        self.globals.uint(self.module, 32)
+        self.globals.u32_type(self.module)
     }
 
     /// Returns a 32-bit unsigned constant.

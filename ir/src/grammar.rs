@@ -483,7 +483,11 @@ pub fn implied_capabilities(capability: Capability) -> Vec<Capability> {
     let mut at = 0;
     while let Some(c) = all.get(at) {
         let implied = Kind::Capability.enumerant(c.0).map_or(&[][..], |e| e.capabilities);
-        all.extend(implied.iter().filter(|c| !all.contains(c)).collect::<Vec<_>>());
+        for c in implied {
+            if !all.contains(c) {
+                all.push(*c);
+            }
+        }
         at += 1;
     }
     all.split_off(1)

@@ -535,6 +535,11 @@ impl Module {
         }
     }
 
+    /// Makes room for more instructions.
+    pub fn reserve(&mut self, insts: usize) {
+        self.insts.reserve(insts);
+    }
+
     /// Sets the most instructions that the module may have: passes that add many check [`Module::is_full`] now and
     /// then.
     pub fn set_most(&mut self, insts: usize) {

@@ -288,6 +288,9 @@ enum Sorting {
 pub fn sort_globals(m: &mut Module) {
     let declares = |r: &InstRef| Section::of(m.inst(*r).op) == Some(Section::Declaration);
     let first = m.globals.iter().position(declares).unwrap_or(m.globals.len());
+    if is_sorted(m, &m.globals[first..]) {
+        return;
+    }
     let list = m.globals.split_off(first);
     let (mut out, around) = sorted(m, &list, true);
     if around {
@@ -296,6 +299,16 @@ pub fn sort_globals(m: &mut Module) {
     }
     m.globals.extend(out);
     settle_forward_references(m);
+}
+
+/// Returns true if each global declaration is known to stand behind what it uses.
+fn is_sorted(m: &Module, list: &[InstRef]) -> bool {
+    let forward = |op: Op| matches!(op, Op::TypeForwardPointer | Op::ExtInstWithForwardRefsKHR);
+    let mut used = IdSet::default();
+    list.iter().map(|r| m.inst(*r)).all(|inst| {
+        inst.ty.into_iter().chain(inst.ids()).for_each(|id| _ = used.insert(id));
+        !forward(inst.op) && !inst.result.is_some_and(|id| used.contains(id))
+    })
 }
 
 /// Returns global declarations in an order in which each stands behind what it uses, and whether there are circles, in which that

@@ -1,6 +1,7 @@
 //! Shader modules: the words of those that the layer has to look at again when pipelines are made of them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use ash::vk;
@@ -17,31 +18,92 @@ use crate::log;
 pub(crate) struct TrackedModule {
     pub(crate) words: Vec<u32>,
     /// The module, read when the first pipeline is made of it.
-    pub(crate) prepared: OnceLock<Result<Prepared, String>>,
+    prepared: OnceLock<Result<Prepared, String>>,
     /// The hash that identifies it.
-    pub(crate) hash: OnceLock<Key>,
+    hash: OnceLock<Key>,
 }
 
-/// The modules of a device that are kept, by the handle of what stands in for them.
+impl TrackedModule {
+    /// Keeps words.
+    pub(crate) fn new(words: Vec<u32>) -> TrackedModule {
+        TrackedModule { words, prepared: OnceLock::new(), hash: OnceLock::new() }
+    }
+
+    /// Keeps words whose hash is known.
+    fn with_hash(words: Vec<u32>, hash: Key) -> TrackedModule {
+        TrackedModule { words, prepared: OnceLock::new(), hash: OnceLock::from(hash) }
+    }
+
+    /// Tells the module from others.
+    pub(crate) fn hash(&self) -> &Key {
+        self.hash.get_or_init(|| hash_of(&self.words))
+    }
+
+    /// Reads the module, the first time.
+    pub(crate) fn prepared(&self) -> Result<&Prepared, String> {
+        let read = || Prepared::read(&self.words).map_err(|error| error.to_string());
+        self.prepared.get_or_init(read).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Returns the hash that tells a module from others.
+fn hash_of(words: &[u32]) -> Key {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    coopmat::hash(&[&bytes])
+}
+
+/// The modules of a device that are kept. Engines make a module of the same words for each pipeline of a shader: such modules share one
+/// [`TrackedModule`], so that the words are kept, read and checked once.
 #[derive(Default)]
-pub(crate) struct Modules(RwLock<HashMap<vk::ShaderModule, Arc<TrackedModule>>>);
+pub(crate) struct Modules(RwLock<Tables>);
+
+/// Invariant: `by_hash` has the hash of each module in `by_handle`, with the number of handles that it has there, and no other.
+#[derive(Default)]
+struct Tables {
+    /// By the handle of what stands in for the module.
+    by_handle: HashMap<vk::ShaderModule, Arc<TrackedModule>>,
+    /// By the hash of the words.
+    by_hash: HashMap<Key, (Arc<TrackedModule>, usize)>,
+}
 
 impl Modules {
     /// Returns a kept module.
     pub(crate) fn get(&self, module: vk::ShaderModule) -> Option<Arc<TrackedModule>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(&module).cloned()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).by_handle.get(&module).cloned()
     }
 
-    fn insert(&self, module: vk::ShaderModule, words: Vec<u32>) {
-        let kept = Arc::new(TrackedModule::new(words));
+    fn insert(&self, module: vk::ShaderModule, words: &[u32]) {
         // Now, so that pipelines need not wait for it.
-        kept.hash();
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(module, kept);
+        let hash = hash_of(words);
+        let mut tables = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let new = || (Arc::new(TrackedModule::with_hash(words.to_vec(), hash)), 0);
+        let (kept, handles) = tables.by_hash.entry(hash).or_insert_with(new);
+        *handles += 1;
+        let kept = Arc::clone(kept);
+        if let Some(old) = tables.by_handle.insert(module, kept) {
+            tables.release(&old);
+        }
     }
 
     fn remove(&self, module: vk::ShaderModule) {
-        if self.get(module).is_some() {
-            self.0.write().unwrap_or_else(PoisonError::into_inner).remove(&module);
+        if self.get(module).is_none() {
+            return;
+        }
+        let mut tables = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = tables.by_handle.remove(&module) {
+            tables.release(&kept);
+        }
+    }
+}
+
+impl Tables {
+    /// Takes note that a module has one handle less.
+    fn release(&mut self, module: &TrackedModule) {
+        if let Entry::Occupied(mut shared) = self.by_hash.entry(*module.hash()) {
+            shared.get_mut().1 -= 1;
+            if shared.get().1 == 0 {
+                shared.remove();
+            }
         }
     }
 }
@@ -183,7 +245,7 @@ pub(crate) unsafe extern "system" fn create_shader_module(
             // SAFETY: the driver wrote the handle.
             let module = unsafe { *out };
             log::debug(format_args!("module {module:?}: {} words are kept", words.len()));
-            active.modules.insert(module, words.to_vec());
+            active.modules.insert(module, words);
         }
         result
     })
@@ -255,6 +317,25 @@ mod tests {
         assert!(needs_layer(&with(5116), &profile) && !needs_layer(&with(9), &profile));
         // Ends in the middle of an instruction.
         assert!(!needs_layer(&with(6022)[..8], &profile) && !needs_layer(&[], &profile));
+    }
+
+    #[test]
+    fn modules_of_the_same_words_are_kept_once() {
+        let handle = <vk::ShaderModule as vk::Handle>::from_raw;
+        let (modules, other) = (Modules::default(), [STAND_IN, &[0x0001_0000]].concat());
+        for (number, words) in [(1, STAND_IN), (2, other.as_slice()), (3, STAND_IN)] {
+            modules.insert(handle(number), words);
+        }
+        let get = |number: u64| modules.get(handle(number));
+        assert!(Arc::ptr_eq(&get(1).unwrap(), &get(3).unwrap()) && !Arc::ptr_eq(&get(1).unwrap(), &get(2).unwrap()));
+        modules.remove(handle(1));
+        modules.remove(handle(1));
+        assert!(get(1).is_none());
+        assert_eq!((get(3).unwrap().words.as_slice(), get(2).unwrap().words.as_slice()), (STAND_IN, other.as_slice()));
+        modules.remove(handle(2));
+        modules.remove(handle(3));
+        let tables = modules.0.into_inner().unwrap();
+        assert!(tables.by_handle.is_empty() && tables.by_hash.is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use coopmat::{Lowered, MapEntry, Outcome, PipelineOptions, Prepared, Specialization};
+use coopmat::{Lowered, MapEntry, Outcome, PipelineOptions, Specialization};
 
 use crate::cache::{CachedOutcome, Key, Replacement};
 use crate::chain::{self, Copy};
@@ -297,27 +297,6 @@ fn lower(
             let limit = settings.time_limit.as_millis();
             Err(format!("lowering took more than {limit} ms, which is the setting time_limit_ms"))
         }
-    }
-}
-
-impl TrackedModule {
-    /// Keeps words.
-    pub(crate) fn new(words: Vec<u32>) -> TrackedModule {
-        TrackedModule { words, prepared: std::sync::OnceLock::new(), hash: std::sync::OnceLock::new() }
-    }
-
-    /// Tells the module from others.
-    pub(crate) fn hash(&self) -> &Key {
-        self.hash.get_or_init(|| {
-            let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            coopmat::hash(&[&bytes])
-        })
-    }
-
-    /// Reads the module, the first time.
-    fn prepared(&self) -> Result<&Prepared, String> {
-        let read = || Prepared::read(&self.words).map_err(|error| error.to_string());
-        self.prepared.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 }
 

@@ -96,7 +96,9 @@ fn needed(m: &mut Module) {
 
 /// Removes an extension and its capabilities.
 fn remove_with_capabilities(m: &mut Module, extension: &str) {
-    capabilities_of(extension).iter().for_each(|c| _ = remove_capability(m, *c));
+    let declared: Vec<Capability> = m.capabilities().collect();
+    let own = capabilities_of(extension).iter().filter(|c| declared.contains(c));
+    own.for_each(|c| _ = remove_capability(m, *c));
     remove_extension(m, extension);
 }
 

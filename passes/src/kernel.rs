@@ -169,19 +169,17 @@ pub(crate) fn spell_out(m: &mut Module, g: &mut Globals) {
 pub(crate) fn through_matrix(m: &Module, inst: &Inst) -> Option<(StorageClass, usize, Id)> {
     let Type::Pointer { storage, mut pointee } = Type::of(m, m.type_of(inst.id(0)?)?)? else { return None };
     for (at, index) in inst.ids().enumerate().skip(1) {
-        pointee = match Type::of(m, pointee)? {
-            Type::CoopMat(_) => return Some((storage, at, pointee)),
-            Type::Array { elem, .. } | Type::Vector { elem, .. } => elem,
-            Type::Struct { members } => {
-                let member = match m.def_inst(index)? {
-                    i if i.op == Op::ConstantNull => 0,
-                    i if i.op == Op::Constant => i.literal()?,
-                    _ => return None,
-                };
-                *members.get(member as usize)?
-            }
-            _ => return None,
+        let ty = m.def_inst(pointee)?;
+        let member = match ty.op {
+            Op::TypeCooperativeMatrixKHR => return Some((storage, at, pointee)),
+            Op::TypeStruct => match m.def_inst(index)? {
+                i if i.op == Op::ConstantNull => 0,
+                i if i.op == Op::Constant => i.literal()?,
+                _ => return None,
+            },
+            _ => 0,
         };
+        pointee = ty.part_type(member)?;
     }
     None
 }

@@ -50,7 +50,7 @@ use std::fmt;
 pub use tensor::elementwise;
 
 pub use lengths::has_length_in_constant;
-pub use pipeline::{PASSES, Pass, lower, lower_with};
+pub use pipeline::{PASSES, Pass, WellFormed, lower, lower_with};
 pub use refusals::{REFUSALS, RefusalRule, refusal_rule};
 pub use report::{Argument, KernelArguments, LoweredMatrix, Report, Size, SizeSource, SubgroupSize, Timing, Warning};
 pub use subgroups::{depends_on_subgroups, registers_of_arrays};
@@ -188,6 +188,8 @@ pub struct Options<'a> {
     pub most_instructions: usize,
     /// When to give up. What comes out before that does not depend on it.
     pub deadline: Option<std::time::Instant>,
+    /// The result of the check that the module is well formed, where it is lowered several times: the first lowering keeps it here.
+    pub well_formed: Option<&'a WellFormed>,
 }
 
 impl Options<'_> {
@@ -229,6 +231,7 @@ impl Options<'_> {
             passes: Vec::new(),
             most_instructions: Options::MOST_INSTRUCTIONS,
             deadline: None,
+            well_formed: None,
         }
     }
 }

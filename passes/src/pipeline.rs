@@ -14,6 +14,7 @@ use coop_ir::grammar::implied_capabilities;
 use coop_ir::hash::FxHashSet;
 use coop_ir::spv::{Capability, Decoration};
 use coop_ir::{Id, Inst, InstRef, Module, Op, binary};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// The context of a pass: what it works with besides the module.
@@ -299,7 +300,7 @@ fn lower_watched(module: &Module, options: &Options<'_>, after: After<'_>) -> Re
     let without_matrices = !module.globals.iter().any(|r| MATRIX_TYPES.contains(&module.inst(*r).op));
     let lacks = |p: &coop_device::Profile| !p.has(Feature::ShaderBFloat16Type);
     if !to_shaders && without_matrices && bfloat16::occurs(module) && options.profile.is_some_and(lacks) {
-        well_formed(module)?;
+        WellFormed::check(module, options)?;
         let options = &Options { target: Target::Scalar, ..options.clone() };
         let passes = PASSES.iter().filter(|p| OF_TYPES.contains(&p.name));
         return with_passes(module, options, &Subgroups::none(), None, passes, after);
@@ -309,7 +310,7 @@ fn lower_watched(module: &Module, options: &Options<'_>, after: After<'_>) -> Re
         let report = Report { target: options.target.to_string(), profile, ..Report::default() };
         return Ok(Lowered { module: module.clone(), report });
     }
-    well_formed(module)?;
+    WellFormed::check(module, options)?;
     let subgroups = Subgroups::new(module, options, to_shaders)?;
     if options.target == Target::Auto {
         return auto(module, options, &subgroups, after);
@@ -347,6 +348,8 @@ fn with_passes<'p>(
     let original = module;
     let options = &Options { subgroup_size: size.map(|s| s.size), ..options.clone() };
     let mut module = module.clone();
+    // Lowered, most modules have two to three times as many.
+    module.reserve(module.arena_len().saturating_mul(2).min(options.most_instructions));
     module.set_most(module.arena_len().saturating_add(options.most_instructions));
     let known: FxHashSet<u32> = spec_ids(&module).collect();
     report.unknown_spec_ids = options.spec.iter().map(|(id, _)| id).filter(|id| !known.contains(id)).collect();
@@ -451,6 +454,20 @@ fn auto(module: &Module, options: &Options<'_>, subgroups: &Subgroups, after: Af
         }
     }
     answer
+}
+
+/// The result of the check that a module is well formed ([`coop_ir::verify`]), kept for further lowerings of the same module.
+#[derive(Clone, Default, Debug)]
+pub struct WellFormed(OnceLock<Result<(), Refusal>>);
+
+impl WellFormed {
+    /// Refuses a module that is not well formed. It is looked at unless the options have the result.
+    fn check(module: &Module, options: &Options<'_>) -> Result<(), Refusal> {
+        match options.well_formed {
+            Some(kept) => kept.0.get_or_init(|| well_formed(module)).clone(),
+            None => well_formed(module),
+        }
+    }
 }
 
 /// Passes rely on it: values come before their uses, and each instruction is where it belongs.

@@ -23,6 +23,8 @@ pub struct Options {
     pub deny_warnings: bool,
     /// True if barriers are checked in modules without matrices. Otherwise such modules are skipped.
     pub barriers: bool,
+    /// True if findings below [`Level::Error`] are not made.
+    pub errors_only: bool,
     levels: BTreeMap<&'static str, Level>,
 }
 
@@ -55,6 +57,11 @@ impl Options {
     #[cfg(feature = "uniformity")]
     pub(crate) fn is_off(&self, rule: &Rule) -> bool {
         self.levels.get(rule.id) == Some(&Level::Allow)
+    }
+
+    /// Returns true if findings of a level are made.
+    pub(crate) fn wants(&self, level: Level) -> bool {
+        level > if self.errors_only { Level::Warning } else { Level::Allow }
     }
 
     /// Returns the number of invocations of a subgroup, if it is known.

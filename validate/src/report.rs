@@ -142,6 +142,11 @@ impl<'a> Sink<'a> {
         Sink { options, producer, report: Report::default(), counts: BTreeMap::new() }
     }
 
+    /// Returns true if violations of `rule` are reported.
+    pub(crate) fn wants(&self, rule: &Rule) -> bool {
+        self.options.wants(self.options.level(rule, false, false))
+    }
+
     /// Reports that `rule` is violated at `at`.
     pub(crate) fn report(&mut self, rule: &'static Rule, at: InstRef, draft: impl FnOnce() -> Draft) {
         self.judge(rule, Verdict::Broken, at, draft);
@@ -166,7 +171,7 @@ impl<'a> Sink<'a> {
         let deviation = self.producer.deviation(rule.id);
         let accepted = deviation.is_some_and(|d| d.accepted);
         let level = self.options.level(rule, specs.is_some(), accepted);
-        if level == Level::Allow {
+        if !self.options.wants(level) {
             return;
         }
         self.report.worst = self.report.worst.max(Some(level));

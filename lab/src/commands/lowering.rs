@@ -1,8 +1,10 @@
 //! `cooplab lowering`: how long the lowerings take for an engine's pipelines, and how large their output is.
 //!
 //! A pipeline is a module with the constants that the engine gives it, as in `cooplab figures --engine`. What is timed is what the
-//! layer does when an application makes a pipeline: the words are read, the device and the rules are asked, the module is lowered,
-//! written, and checked again, on a new thread. Of several runs the least counts, because other work on the machine only adds.
+//! layer does when an application makes a pipeline: the words are read and checked, the device and the rules are asked, the module is
+//! lowered, written, and checked again, on a new thread. As in the layer, a module from which a pipeline was made before, which stands
+//! further up in the list, is not read and checked again; `first` and `further` in the summary are the two kinds. Of several runs the
+//! least counts, because other work on the machine only adds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -36,9 +38,12 @@ pub(crate) struct Lowering {
 }
 
 /// The times of one pipeline's runs.
+#[derive(Clone, Copy)]
 struct Times {
+    /// True if no pipeline of the module was made before.
+    first_of_module: bool,
     /// The first run's: with nothing in the processor's caches, and memory that is not mapped yet.
-    first: Duration,
+    cold: Duration,
     least: Duration,
     /// Bytes of the output.
     output: usize,
@@ -50,7 +55,7 @@ impl Lowering {
             .ok_or_else(|| Failure::Usage(format!("--profile: there is no built-in profile '{}'", self.profile)))?;
         let choice = Choice { cores: self.cores, subgroup: device.profile().limits.subgroup_size, small: false };
         let list = engine::list(&self.shaders, choice);
-        let mut seen = BTreeSet::new();
+        let (mut seen, mut modules) = (BTreeSet::new(), BTreeSet::new());
         let mut by_target: BTreeMap<&str, Vec<Times>> = BTreeMap::new();
         for figure in &list.figure {
             if !self.only.is_empty() && self.only.iter().all(|text| !figure.name.contains(text.as_str())) {
@@ -64,9 +69,10 @@ impl Lowering {
                 }
                 let mut case = one.apply(&case, figure.grid);
                 case.subgroup_size = case.subgroup_size.or(figure.nv2.subgroup_size);
+                let new = modules.insert(figure.nv2.module.clone());
                 let mut line = format!("{:<32} {:<40}", figure.name, one.name());
                 for (name, target) in [("khr", Target::Khr), ("scalar", Target::Scalar)] {
-                    match self.times(&device, &bytes, &pipeline(&case, target)?) {
+                    match self.times(&device, &bytes, new, &pipeline(&case, target)?) {
                         Ok(times) => {
                             let ratio = times.output as f64 / bytes.len() as f64;
                             let least = milliseconds(times.least);
@@ -81,28 +87,34 @@ impl Lowering {
         }
         print("");
         for (name, all) in by_target {
-            let of = |time: fn(&Times) -> Duration| {
-                let mut all: Vec<Duration> = all.iter().map(time).collect();
-                all.sort();
-                format!(
-                    "{:.2} ms at the median, {:.2} at most",
-                    milliseconds(all[all.len() / 2]),
-                    milliseconds(all[all.len() - 1])
-                )
-            };
-            let (least, first) = (of(|times| times.least), of(|times| times.first));
-            print(&format!("to {name}, {} pipelines: {least}; the first time {first}", all.len()));
+            print(&format!("to {name}, {} pipelines: {}", all.len(), summary(&all, |times| times.least)));
+            for (kind, first) in [("first", true), ("further", false)] {
+                let of: Vec<Times> = all.iter().copied().filter(|times| times.first_of_module == first).collect();
+                if !of.is_empty() {
+                    print(&format!("    {kind}, {}: {}", of.len(), summary(&of, |times| times.least)));
+                }
+            }
+            print(&format!("    with cold caches: {}", summary(&all, |times| times.cold)));
         }
         Ok(Status::Success)
     }
 
-    fn times(&self, device: &Device, bytes: &[u8], options: &PipelineOptions) -> Result<Times, String> {
-        let mut times = Times { first: Duration::MAX, least: Duration::MAX, output: 0 };
+    /// Times a pipeline; of a module that is `new`, or one of which there is another pipeline.
+    fn times(&self, device: &Device, bytes: &[u8], new: bool, options: &PipelineOptions) -> Result<Times, String> {
+        let mut times = Times { first_of_module: new, cold: Duration::MAX, least: Duration::MAX, output: 0 };
+        let read = || Prepared::read_bytes(bytes).map_err(|error| error.to_string());
+        let known = if new { None } else { Some(read()?) };
+        if let Some(known) = &known {
+            // What is kept is about the module, nothing about its pipelines.
+            known.for_pipeline(device, options);
+        }
         for run in 0..self.runs {
             let one = || {
                 let start = Instant::now();
-                let prepared = Prepared::read_bytes(bytes).map_err(|error| error.to_string())?;
-                let outcome = prepared.for_pipeline(device, options);
+                let outcome = match &known {
+                    Some(known) => known.for_pipeline(device, options),
+                    None => read()?.for_pipeline(device, options),
+                };
                 Ok::<_, String>((outcome, start.elapsed()))
             };
             let joined = std::thread::scope(|scope| scope.spawn(one).join());
@@ -115,11 +127,19 @@ impl Lowering {
             times.output = lowered.words.len() * 4;
             times.least = times.least.min(took);
             if run == 0 {
-                times.first = took;
+                times.cold = took;
             }
         }
         Ok(times)
     }
+}
+
+/// Returns the median and the maximum of the times, in words.
+fn summary(all: &[Times], time: fn(&Times) -> Duration) -> String {
+    let mut all: Vec<Duration> = all.iter().map(time).collect();
+    all.sort();
+    let (median, most) = (milliseconds(all[all.len() / 2]), milliseconds(all[all.len() - 1]));
+    format!("{median:.2} ms at the median, {most:.2} at most")
 }
 
 /// The options that the layer lowers a pipeline with.

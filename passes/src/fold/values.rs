@@ -80,13 +80,12 @@ impl<'a> Values<'a> {
             }
             for r in &m.functions[f].blocks[*b].insts {
                 let i = m.inst(*r);
-                let Some((id, width)) = i.result.zip(i.ty).and_then(|(id, ty)| Some((id, bits(m, ty)?))) else {
-                    continue;
-                };
+                let Some((id, ty)) = i.result.zip(i.ty) else { continue };
                 let old = self.of.get(&id).copied();
                 if old == Some(None) {
                     continue;
                 }
+                let Some(width) = bits(m, ty) else { continue };
                 let new = self.compute(m, cfg, *b, i, width);
                 // What was one number and is another now varies.
                 let new = if old.is_some_and(|old| old != new) { None } else { new };
@@ -197,9 +196,9 @@ fn component_of(m: &Module, i: &Inst) -> Option<Id> {
 
 /// Bits of an integer or a Boolean type.
 fn bits(m: &Module, ty: Id) -> Option<u32> {
-    match Type::of(m, ty)? {
-        Type::Bool => Some(1),
-        Type::Scalar(Scalar::Int { width, .. }) if width <= 64 => Some(width),
-        _ => None,
+    let ty = m.def_inst(ty)?;
+    match Scalar::of_inst(ty) {
+        Some(Scalar::Int { width, .. }) if width <= 64 => Some(width),
+        _ => (ty.op == Op::TypeBool).then_some(1),
     }
 }

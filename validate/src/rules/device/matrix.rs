@@ -5,13 +5,14 @@
 //! exactly their size. A type must be in some row in its role, a multiply-add in one row as a whole.
 
 use super::On;
+use crate::cx::Cx;
 use crate::declare_rule;
 use crate::report::{Draft, Part, Sink};
 use coop_device::{ComponentType, Feature, MatrixProperties, Scope};
 use coop_ir::constant::Const;
 use coop_ir::spv::CooperativeMatrixOperands as Mask;
 use coop_ir::types::{CoopMatView, Scalar, scope_name, use_name};
-use coop_ir::{InstRef, Op};
+use coop_ir::{Id, InstRef, Op};
 
 declare_rule! {
     /// ## What it checks
@@ -250,9 +251,16 @@ pub(super) fn check(on: &mut On, out: &mut Sink) {
             refused.push(m.ty.id);
         }
     }
+    let mut taken = Vec::new();
     for &at in &cx.body {
         match cx.inst(at).op {
-            Op::CooperativeMatrixMulAddKHR => muladd(on, at, &refused, out),
+            Op::CooperativeMatrixMulAddKHR => {
+                // Unrolled products have thousands of multiply-adds of a few kinds.
+                let kind = Kind::of(cx, at);
+                if !taken.contains(&kind) && muladd(on, at, &refused, out) {
+                    taken.push(kind);
+                }
+            }
             Op::CompositeConstructCoopMatQCOM | Op::CompositeExtractCoopMatQCOM => lanes(on, at, out),
             _ => {}
         }
@@ -375,19 +383,32 @@ impl Wanted {
     }
 }
 
-fn muladd(on: &mut On, at: InstRef, refused: &[coop_ir::Id], out: &mut Sink) {
+/// What decides whether a device has a multiply-add: the types of the operands and of the result, and the operands' mask.
+#[derive(PartialEq, Eq)]
+struct Kind([Option<Id>; 4], u32);
+
+impl Kind {
+    fn of(cx: &Cx, at: InstRef) -> Kind {
+        let inst = cx.inst(at);
+        let operand = |i: usize| cx.module.type_of(inst.id(i)?);
+        Kind([operand(0), operand(1), operand(2), inst.ty], inst.matrix_operands().0)
+    }
+}
+
+/// Checks a multiply-add. Returns true if a row of the lists matches it.
+fn muladd(on: &mut On, at: InstRef, refused: &[Id], out: &mut Sink) -> bool {
     let cx = on.cx;
     let inst = cx.inst(at);
     let mask = inst.matrix_operands().0;
     let value = |i: usize| inst.id(i).and_then(|v| cx.matrix_of(v));
-    let (Some(a), Some(b), Some(c)) = (value(0), value(1), value(2)) else { return };
-    let Some(result) = inst.ty.and_then(|t| cx.matrix(t)) else { return };
+    let (Some(a), Some(b), Some(c)) = (value(0), value(1), value(2)) else { return false };
+    let Some(result) = inst.ty.and_then(|t| cx.matrix(t)) else { return false };
     if [a, b, c, result].iter().any(|m| refused.contains(&m.ty.id)) {
-        return;
+        return false;
     }
     let views = [a, b, c, result].map(|m| on.fixed(m, "multiply-adds", at));
-    let [Some(fa), Some(fb), Some(fc), Some(fr)] = views else { return };
-    let Some(rows) = on.rows(fa.scope) else { return };
+    let [Some(fa), Some(fb), Some(fc), Some(fr)] = views else { return false };
+    let Some(rows) = on.rows(fa.scope) else { return false };
     let bit = |b: Mask| mask & b.0 != 0;
     let wanted = [
         Wanted { component: fa.component, signed: bit(Mask::MatrixASignedComponentsKHR) },
@@ -402,7 +423,7 @@ fn muladd(on: &mut On, at: InstRef, refused: &[coop_ir::Id], out: &mut Sink) {
     };
     let size = |r: &Row| r.fits(fa.rows, r.size.m) && r.fits(fb.cols, r.size.n) && r.fits(fa.cols, r.size.k);
     if rows.iter().any(|r| types(r) && size(r) && r.size.saturating == saturating) {
-        return;
+        return true;
     }
     let name = on.device.name();
     out.report(&MULADD, at, || {
@@ -446,6 +467,7 @@ fn muladd(on: &mut On, at: InstRef, refused: &[coop_ir::Id], out: &mut Sink) {
             .label_opt(cx.decl(a), Part::Whole, format!("A is read as {wa}"))
             .label_opt(cx.decl(b), Part::Whole, format!("B is read as {wb}"))
     });
+    false
 }
 
 fn lanes(on: &On, at: InstRef, out: &mut Sink) {
