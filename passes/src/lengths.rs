@@ -169,7 +169,7 @@ fn compute(
             Some(Scalar::Int { width: 32, .. }) => add(m, Op::Bitcast, ty, vec![length.into()]),
             _ => {
                 let why = "a length that is not a 32-bit integer";
-                return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+                return Err(Refusal::malformed(r, why));
             }
         }
     } else {

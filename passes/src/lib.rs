@@ -274,6 +274,11 @@ impl Refusal {
         Refusal { rule, at, reason: reason.into(), remedy: remedy.into(), cause: Cause::Other }
     }
 
+    /// Refuses a module that is not valid SPIR-V.
+    pub(crate) fn malformed(at: impl Into<Option<InstRef>>, reason: impl Into<String>) -> Refusal {
+        Refusal::new("refused-malformed", at.into(), reason, "see what coopcheck says of the module")
+    }
+
     /// The refusal with a cause.
     pub(crate) fn caused_by(self, cause: Cause) -> Refusal {
         Refusal { cause, ..self }

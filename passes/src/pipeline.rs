@@ -475,9 +475,7 @@ fn well_formed(module: &Module) -> Result<(), Refusal> {
     // What is done to a vector may be done to each of its components.
     let most = 0xffff;
     let too_long = |r: &InstRef| module.inst(*r).word(1).is_some_and(|n| n > most);
-    let malformed = |at: Option<InstRef>, why: String| {
-        Err(Refusal::new("refused-malformed", at, why, "see what coopcheck says of the module"))
-    };
+    let malformed = |at: Option<InstRef>, why: String| Err(Refusal::malformed(at, why));
     if let Some(r) = module.globals_with(Op::TypeVector).find(too_long) {
         return malformed(Some(r), format!("a vector has more components than an instruction has words, {most}"));
     }

@@ -153,6 +153,7 @@ fn pipeline(case: &Case, target: Target) -> Result<PipelineOptions, Failure> {
     options.target = target;
     options.always_lower = true;
     options.check_rules = true;
+    options.undefined_as_zero = true;
     Ok(options)
 }
 

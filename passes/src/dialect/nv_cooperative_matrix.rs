@@ -38,7 +38,7 @@ pub(super) fn run(m: &mut Module, target: Target) -> Result<(), Refusal> {
     if m.globals_with(Op::TypeCooperativeMatrixNV).next().is_none() {
         let Some(r) = m.all().find(|r| m.inst(*r).op.is_nv_matrix_instruction()) else { return Ok(()) };
         let why = format!("{} in a module without matrices of its extension", m.inst(r).op);
-        return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+        return Err(Refusal::malformed(r, why));
     }
     if target != Target::Scalar {
         memory_model::run(m)?;

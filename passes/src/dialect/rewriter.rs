@@ -179,7 +179,7 @@ impl<'m> Rewriter<'m> {
 
 /// Refuses an instruction that breaks a rule of SPIR-V.
 pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
+    Err(Refusal::malformed(r, why))
 }
 
 /// Returns the condition that `begin + at` is less than `end`, where `begin` may be negative.

@@ -199,7 +199,7 @@ impl Tensors {
     /// Decodes a tensor load or store, and makes what its code uses: clones of callbacks, further views of buffers.
     pub(crate) fn access(&mut self, m: &mut Module, g: &mut Globals, r: InstRef) -> Result<Access, Refusal> {
         let inst = m.inst(r).clone();
-        let malformed = |why: &str| Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says");
+        let malformed = |why: &str| Refusal::malformed(r, why);
         let store = inst.op == Op::CooperativeMatrixStoreTensorNV;
         let (Some(pointer), Some(object), Some(layout_id)) = (inst.id(0), inst.id(1), inst.id(2)) else {
             return Err(malformed("the operands don't fit the instruction"));

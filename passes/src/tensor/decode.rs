@@ -145,7 +145,7 @@ impl DecoderBuilder<'_> {
     }
 
     fn malformed(&self, why: &str) -> Refusal {
-        Refusal::new("refused-malformed", Some(self.at), why, "see what coopcheck says")
+        Refusal::malformed(self.at, why)
     }
 
     fn refuse(&self, why: String) -> Refusal {

@@ -249,8 +249,7 @@ impl Memory {
             Some(Scalar::Int { width, .. }) => Some(width),
             _ => None,
         };
-        let malformed =
-            || Refusal::new("refused-malformed", Some(r), "an index is not an integer", "see what coopcheck says");
+        let malformed = || Refusal::malformed(r, "an index is not an integer");
         let last = match last {
             None => None,
             Some(id) => Some(match (args.of(id), width(id).ok_or_else(malformed)?) {

@@ -265,7 +265,7 @@ impl Normalizer<'_> {
             }
             _ => {
                 let why = format!("an operand of {} is not a 32-bit integer", self.m.inst(r).op);
-                Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
+                Err(Refusal::malformed(r, why))
             }
         }
     }
@@ -298,7 +298,7 @@ impl Normalizer<'_> {
         };
         if !fits || parts.len() != ty.parts() {
             let why = format!("the operands of {} don't fit its type", inst.op);
-            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+            return Err(Refusal::malformed(r, why));
         }
         match ty {
             TensorType::Layout(l) => self.update_layout(r, b, inst.op, l.rank, &args, &mut parts),

@@ -65,7 +65,7 @@ impl Lower<'_, '_> {
         }
         if args.is_empty() || args.iter().any(|a| self.m.type_of(*a).is_none()) {
             let why = format!("an operand of {op} has no type");
-            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+            return Err(Refusal::malformed(r, why));
         }
         let decorations = result.and_then(|id| self.decorated.get(&id)).cloned().unwrap_or_default();
         let types: Vec<Id> = [mat.ty].into_iter().chain(args.iter().filter_map(|a| self.m.type_of(*a))).collect();
@@ -103,11 +103,11 @@ impl Lower<'_, '_> {
         let (value, result) = (inst.id(0), inst.result);
         let (Some(value), Some(result)) = (value, result) else {
             let why = "the instruction has no operand";
-            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+            return Err(Refusal::malformed(r, why));
         };
         let Some(from) = self.mat_of(value).filter(|f| f.scalar.width() == to.scalar.width()) else {
             let why = "the operand is not a matrix of the same component type";
-            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+            return Err(Refusal::malformed(r, why));
         };
         if from.parts > 1 {
             return self.sum_parts(r, from, to, value);
@@ -166,7 +166,7 @@ impl Lower<'_, '_> {
         let mats: Option<Vec<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
         let (Some(d), Some(&[mut a, mut b, c])) = (result, mats.as_deref()) else {
             let why = "the operands are not three matrices";
-            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+            return Err(Refusal::malformed(r, why));
         };
         if !Bits::ALL.contains(bits) {
             let why = format!("the operand bits {:#x} have no lowering yet", bits.0);
@@ -289,7 +289,7 @@ impl MulAdd {
                 .all(|m| (staged || m.placement.grid == self.d.placement.grid) && m.workgroup == staged);
         if !fits {
             let why = "the shapes or uses of the operands don't fit together";
-            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+            return Err(Refusal::malformed(r, why));
         }
         let scalars = [self.a, self.b, self.c, self.d].map(|m| m.scalar);
         if scalars.iter().any(|s| s.is_int() != self.d.scalar.is_int()) {

@@ -23,7 +23,7 @@ const WRITTEN_OUT: u32 = 1024;
 
 fn malformed(r: InstRef) -> Result<(), Refusal> {
     let why = "the operands don't fit the instruction";
-    Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
+    Err(Refusal::malformed(r, why))
 }
 
 impl Lower<'_, '_> {

@@ -40,7 +40,7 @@ impl Lower<'_, '_> {
         };
         if shape != (to.placement.shape.rows, to.placement.shape.cols) || from.workgroup != to.workgroup {
             let why = format!("{} changes the shape or the scope of a matrix", self.m.inst(r).op);
-            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+            return Err(Refusal::malformed(r, why));
         }
         // Where a product puts it into shared memory anyway, it does so from where it is.
         if let Some(id) = self.m.inst(r).result.filter(|id| self.deferred.contains(id) && !transposed) {

@@ -185,7 +185,7 @@ impl Lower<'_, '_> {
         let integer = |id: &Id| self.m.type_of(*id).and_then(|t| types::scalar(self.m, t)).is_some_and(Scalar::is_int);
         if !access.inputs().iter().all(integer) {
             let why = "an index or the stride is not an integer";
-            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+            return Err(Refusal::malformed(r, why));
         }
         Ok(access)
     }
@@ -300,7 +300,7 @@ impl Lower<'_, '_> {
 
 fn malformed(r: InstRef) -> Result<(), Refusal> {
     let why = "the operands don't fit the instruction";
-    Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
+    Err(Refusal::malformed(r, why))
 }
 
 impl Visit {

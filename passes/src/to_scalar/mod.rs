@@ -213,7 +213,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, wish: bool) -> Result<(), Refusal>
     // What is left stands where it means nothing: outside functions, or with operands of other types.
     if let Some(r) = lower.m.all().find(|r| lower.m.inst(*r).op.is_matrix_instruction()) {
         let why = format!("{} is outside of functions, or its operands do not fit it", lower.m.inst(r).op);
-        return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+        return Err(Refusal::malformed(r, why));
     }
     lower.lanes.finish(lower.m);
     lower.cx.report.added_shared_memory += lower.arena.finish(lower.m, &mut lower.g);
@@ -353,7 +353,7 @@ impl Lower<'_, '_> {
                 let Some((ty, scalar)) = ty.and_then(|t| Some((t, types::scalar(self.m, t).filter(|s| s.is_int())?)))
                 else {
                     let why = "a length that is not an integer";
-                    return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"));
+                    return Err(Refusal::malformed(r, why));
                 };
                 let len = self.g.constant_of(self.m, ty, scalar, u64::from(mat.placement.len()));
                 self.m.replace(r, Inst::new(Op::CopyObject, Some(ty), result, [len.into()]).at(origin));
@@ -430,7 +430,7 @@ impl Lower<'_, '_> {
     ) -> Result<(), Refusal> {
         if let Some(id) = args.iter().find(|id| self.m.type_of(**id).is_none()) {
             let why = format!("{id} is not a value");
-            return Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says of the module"));
+            return Err(Refusal::malformed(r, why));
         }
         let function = match self.functions.get(&key) {
             Some(f) => *f,

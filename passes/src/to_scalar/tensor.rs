@@ -117,7 +117,7 @@ impl Lower<'_, '_> {
 
 fn malformed(r: InstRef) -> Result<(), Refusal> {
     let why = "the operands don't fit the instruction";
-    Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
+    Err(Refusal::malformed(r, why))
 }
 
 /// Visits a run: the places of its elements in the lane's array, and row and column of its first element.

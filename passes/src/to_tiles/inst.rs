@@ -56,7 +56,7 @@ impl Slot {
 
 /// Refuses a module that breaks a rule of SPIR-V.
 pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::new("refused-malformed", Some(r), why, "see what coopcheck says"))
+    Err(Refusal::malformed(r, why))
 }
 
 /// The step of a chain of indices into a matrix: the number of indices before it, and the matrix.

@@ -652,7 +652,7 @@ impl Tiles<'_, '_> {
                 let tile = self.parts.get(&value).and_then(|(_, p)| p.get(phi.tile)).copied();
                 let Some(tile) = tile else {
                     let why = "a value that comes into a phi is not a matrix of its type";
-                    return Err(Refusal::new("refused-malformed", Some(phi.at), why, "see what coopcheck says"));
+                    return Err(Refusal::malformed(phi.at, why));
                 };
                 operands.extend([tile, last.get(&block).copied().unwrap_or(block)].map(Operand::Id));
             }
