@@ -8,7 +8,7 @@
 //!
 //! Refuses: lengths of arrays, initializers of global variables, and whatever else has to be a constant.
 
-use crate::Refusal;
+use crate::{Refusal, malformed};
 use coop_ir::builder::Globals;
 use coop_ir::decode::decode;
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -168,8 +168,7 @@ fn compute(
             // The instruction gives no number with a sign.
             Some(Scalar::Int { width: 32, .. }) => add(m, Op::Bitcast, ty, vec![length.into()]),
             _ => {
-                let why = "a length that is not a 32-bit integer";
-                return Err(Refusal::malformed(r, why));
+                return malformed(r, "a length that is not a 32-bit integer");
             }
         }
     } else {

@@ -285,6 +285,11 @@ impl Refusal {
     }
 }
 
+/// Refuses a module for an instruction that is not valid SPIR-V.
+pub(crate) fn malformed<T>(at: InstRef, reason: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::malformed(at, reason))
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} [{}]; {}", self.reason, self.rule, self.remedy)

@@ -5,8 +5,8 @@
 //! both lowerings of matrices implement. Numbers are rounded to nearest even as 32-bit numbers before they become
 //! bfloat16, since the rounding of devices is implementation-defined.
 
-use super::rewriter::{Rewriter, Shape, malformed};
-use crate::{Refusal, Tf32};
+use super::rewriter::{Rewriter, Shape};
+use crate::{Refusal, Tf32, malformed};
 use coop_ir::builder::{FunctionBuilder, Index, require_capability, require_extension};
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::{Capability, CooperativeMatrixOperands};

@@ -13,11 +13,11 @@
 //! with the value behind a pointer, strides that count components whatever the pointee type.
 
 use super::float_conversions::{Numbers, load_number};
-use super::rewriter::{Rewriter, malformed, within};
+use super::rewriter::{Rewriter, within};
 use super::tensor_form;
-use crate::Refusal;
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::pipeline::PassCx;
+use crate::{Refusal, malformed};
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{remove_globals, sort_globals};

@@ -14,7 +14,7 @@
 use super::memory_model;
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::inline::Carriers;
-use crate::{Refusal, Target, ssa};
+use crate::{Refusal, Target, malformed, ssa};
 use coop_ir::builder::{Globals, require_capability, require_extension};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -37,8 +37,7 @@ const OF_MULADD: [Use; 3] = [Use::A, Use::B, Use::Accumulator];
 pub(super) fn run(m: &mut Module, target: Target) -> Result<(), Refusal> {
     if m.globals_with(Op::TypeCooperativeMatrixNV).next().is_none() {
         let Some(r) = m.all().find(|r| m.inst(*r).op.is_nv_matrix_instruction()) else { return Ok(()) };
-        let why = format!("{} in a module without matrices of its extension", m.inst(r).op);
-        return Err(Refusal::malformed(r, why));
+        return malformed(r, format!("{} in a module without matrices of its extension", m.inst(r).op));
     }
     if target != Target::Scalar {
         memory_model::run(m)?;

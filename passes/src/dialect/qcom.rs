@@ -10,7 +10,7 @@
 //! Invocations beyond the last row do not contribute when a matrix is made, and receive the last row when one is taken
 //! apart.
 
-use super::rewriter::{Rewriter, Shape, malformed};
+use super::rewriter::{Rewriter, Shape};
 use crate::builtins::{Builtins, add_to_interfaces};
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::matrix::arena::{Arena, Zone, alias_blocks, shared_block};
@@ -19,7 +19,7 @@ use crate::matrix::bits::{gather, small_type, split_value};
 use crate::matrix::lanes::unknown_size;
 use crate::pipeline::PassCx;
 use crate::workgroup::Workgroup;
-use crate::{Lanes, Refusal};
+use crate::{Lanes, Refusal, malformed};
 use coop_device::{Feature, Profile};
 use coop_ir::builder::{FunctionBuilder, Globals, Index, Unroll, require_capability};
 use coop_ir::constant::{Constants, Specialization};

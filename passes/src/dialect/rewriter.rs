@@ -1,6 +1,6 @@
 //! Rewrites a module instruction by instruction, inserting new instructions in front of the one being visited.
 
-use crate::Refusal;
+use crate::{Refusal, malformed};
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::types::{self, Scalar, Type};
@@ -175,11 +175,6 @@ impl<'m> Rewriter<'m> {
     pub(super) fn function(&mut self, label: &str, ret: Id, params: &[Id]) -> FunctionBuilder<'_> {
         FunctionBuilder::new(self.m, &mut self.g, label, ret, params)
     }
-}
-
-/// Refuses an instruction that breaks a rule of SPIR-V.
-pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::malformed(r, why))
 }
 
 /// Returns the condition that `begin + at` is less than `end`, where `begin` may be negative.

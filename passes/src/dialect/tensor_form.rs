@@ -5,9 +5,9 @@
 //! elements. That is a tensor layout with a dimension for each digit. Where bounds concern two digits together, the
 //! layout has one dimension for both, and a view permutes the digits into their order in memory.
 
-use super::rewriter::{Rewriter, Shape, malformed};
+use super::rewriter::{Rewriter, Shape};
 use crate::kernel::is_kernel;
-use crate::{Checked, Refusal};
+use crate::{Checked, Refusal, malformed};
 use coop_ir::spv::{CooperativeMatrixLayout, TensorClampMode};
 use coop_ir::types::{self, Scalar, Type};
 use coop_ir::{Id, Inst, InstRef, Op, Operand};

@@ -3,7 +3,7 @@
 use super::layout_chain::{TensorType, layout, steps};
 use super::{promises, zeros};
 use crate::pipeline::PassCx;
-use crate::{Refusal, Semantics, ssa};
+use crate::{Refusal, Semantics, malformed, ssa};
 use coop_ir::builder::Globals;
 use coop_ir::cfg::Cfg;
 use coop_ir::constant::{Constants, Specialization};
@@ -263,10 +263,7 @@ impl Normalizer<'_> {
                 self.values.insert((b, Op::Bitcast, id, id), cast);
                 Ok(cast)
             }
-            _ => {
-                let why = format!("an operand of {} is not a 32-bit integer", self.m.inst(r).op);
-                Err(Refusal::malformed(r, why))
-            }
+            _ => malformed(r, format!("an operand of {} is not a 32-bit integer", self.m.inst(r).op)),
         }
     }
 
@@ -297,8 +294,7 @@ impl Normalizer<'_> {
             (TensorType::View(v), op) => op.is_tensor_view() && args.len() == v.order.len(),
         };
         if !fits || parts.len() != ty.parts() {
-            let why = format!("the operands of {} don't fit its type", inst.op);
-            return Err(Refusal::malformed(r, why));
+            return malformed(r, format!("the operands of {} don't fit its type", inst.op));
         }
         match ty {
             TensorType::Layout(l) => self.update_layout(r, b, inst.op, l.rank, &args, &mut parts),

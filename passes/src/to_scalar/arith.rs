@@ -17,7 +17,7 @@ use crate::decorations::Decorated;
 use crate::matrix::bits::small_type;
 use crate::matrix::elementwise::{apply, saturated_sum, truncated};
 use crate::matrix::placement::Use;
-use crate::{Refusal, Semantics};
+use crate::{Refusal, Semantics, malformed};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::rewrite::{insert_before, remove_globals};
 use coop_ir::spv::CooperativeMatrixOperands as Bits;
@@ -64,8 +64,7 @@ impl Lower<'_, '_> {
             ));
         }
         if args.is_empty() || args.iter().any(|a| self.m.type_of(*a).is_none()) {
-            let why = format!("an operand of {op} has no type");
-            return Err(Refusal::malformed(r, why));
+            return malformed(r, format!("an operand of {op} has no type"));
         }
         let decorations = result.and_then(|id| self.decorated.get(&id)).cloned().unwrap_or_default();
         let types: Vec<Id> = [mat.ty].into_iter().chain(args.iter().filter_map(|a| self.m.type_of(*a))).collect();
@@ -102,12 +101,10 @@ impl Lower<'_, '_> {
         let turns = inst.op == Op::CooperativeMatrixTransposeNV;
         let (value, result) = (inst.id(0), inst.result);
         let (Some(value), Some(result)) = (value, result) else {
-            let why = "the instruction has no operand";
-            return Err(Refusal::malformed(r, why));
+            return malformed(r, "the instruction has no operand");
         };
         let Some(from) = self.mat_of(value).filter(|f| f.scalar.width() == to.scalar.width()) else {
-            let why = "the operand is not a matrix of the same component type";
-            return Err(Refusal::malformed(r, why));
+            return malformed(r, "the operand is not a matrix of the same component type");
         };
         if from.parts > 1 {
             return self.sum_parts(r, from, to, value);
@@ -165,8 +162,7 @@ impl Lower<'_, '_> {
         let result = inst.ty.and_then(|t| self.mats.get(&t)).copied();
         let mats: Option<Vec<Mat>> = args.iter().map(|a| self.mat_of(*a)).collect();
         let (Some(d), Some(&[mut a, mut b, c])) = (result, mats.as_deref()) else {
-            let why = "the operands are not three matrices";
-            return Err(Refusal::malformed(r, why));
+            return malformed(r, "the operands are not three matrices");
         };
         if !Bits::ALL.contains(bits) {
             let why = format!("the operand bits {:#x} have no lowering yet", bits.0);
@@ -288,8 +284,7 @@ impl MulAdd {
                 .iter()
                 .all(|m| (staged || m.placement.grid == self.d.placement.grid) && m.workgroup == staged);
         if !fits {
-            let why = "the shapes or uses of the operands don't fit together";
-            return Err(Refusal::malformed(r, why));
+            return malformed(r, "the shapes or uses of the operands don't fit together");
         }
         let scalars = [self.a, self.b, self.c, self.d].map(|m| m.scalar);
         if scalars.iter().any(|s| s.is_int() != self.d.scalar.is_int()) {

@@ -7,6 +7,7 @@ use super::array::{Array, ArrayBuilder, unroll_much, visit};
 use super::exchange::Conversion;
 use super::exchange_buffer::where_;
 use super::row_uniform::representative;
+use super::unfit;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::affine::Affine;
@@ -21,11 +22,6 @@ use coop_ir::{Id, Inst, InstRef, Op, Operand};
 /// The instructions of callbacks that a lane may have written out, all together; more become a loop.
 const WRITTEN_OUT: u32 = 1024;
 
-fn malformed(r: InstRef) -> Result<(), Refusal> {
-    let why = "the operands don't fit the instruction";
-    Err(Refusal::malformed(r, why))
-}
-
 impl Lower<'_, '_> {
     /// Returns the result type and the parameter types of a function.
     pub(super) fn signature_of(&self, function: Id) -> Option<(Id, Vec<Id>)> {
@@ -38,10 +34,10 @@ impl Lower<'_, '_> {
         let inst = self.m.inst(r);
         let (result, origin) = (inst.result, inst.origin);
         let mut ids = inst.ids();
-        let (Some(matrix), Some(function)) = (ids.next(), ids.next()) else { return malformed(r) };
+        let (Some(matrix), Some(function)) = (ids.next(), ids.next()) else { return unfit(r) };
         let extras: Vec<Id> = ids.collect();
-        let Some(mat) = self.mat_of(matrix) else { return malformed(r) };
-        let Some((ret, params)) = self.signature_of(function) else { return malformed(r) };
+        let Some(mat) = self.mat_of(matrix) else { return unfit(r) };
+        let Some((ret, params)) = self.signature_of(function) else { return unfit(r) };
         let extra_mats: Vec<Option<Mat>> = extras.iter().map(|e| self.mat_of(*e)).collect();
         let integer = |t: Id| matches!(types::scalar(self.m, t), Some(Scalar::Int { width: 32, .. }));
         let fits = params.len() == 3 + extras.len()
@@ -54,12 +50,12 @@ impl Lower<'_, '_> {
                 matrix.map_or_else(|| self.m.type_of(*extra), |m| Some(m.elem)) == Some(*param)
             });
         if !fits {
-            return malformed(r);
+            return unfit(r);
         }
         let args: Vec<Id> = [matrix].into_iter().chain(extras.iter().copied()).collect();
         let types: Vec<Id> = args.iter().filter_map(|a| self.m.type_of(*a)).collect();
         if types.len() != args.len() {
-            return malformed(r);
+            return unfit(r);
         }
         let (size, effects) = (self.size(function), has_effects(self.m, function));
         let alone = effects && mat.placement.copies();
@@ -74,7 +70,7 @@ impl Lower<'_, '_> {
             // The call gives the owners' values under a new id, and what was the instruction's id is for all.
             let own = self.m.fresh_id();
             let call = Inst::new(Op::Undef, Some(mat.ty), Some(own), []).at(origin);
-            let Some(first) = insert_before(self.m, r, call) else { return malformed(r) };
+            let Some(first) = insert_before(self.m, r, call) else { return unfit(r) };
             self.call(first, key, &args, &mut |this| plan.make(this, &params, &types))?;
             let share = Conversion { from: mat, to: mat, transposed: false, op: None, truncates: false };
             return self.transfer(r, &share, own);
@@ -84,8 +80,8 @@ impl Lower<'_, '_> {
 
     pub(super) fn coordinate(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
-        let (Some(ty), Some(matrix), Some(index)) = (inst.ty, inst.id(0), inst.id(1)) else { return malformed(r) };
-        let Some(mat) = self.mat_of(matrix) else { return malformed(r) };
+        let (Some(ty), Some(matrix), Some(index)) = (inst.ty, inst.id(0), inst.id(1)) else { return unfit(r) };
+        let Some(mat) = self.mat_of(matrix) else { return unfit(r) };
         let component = match Type::of(self.m, ty) {
             Some(Type::Vector { elem, len: 2 }) => Some(elem),
             _ => None,
@@ -96,7 +92,7 @@ impl Lower<'_, '_> {
         let (Some(component), true, Some(index_type)) =
             (component.filter(|c| integer(Some(*c))), integer(index_type), index_type)
         else {
-            return malformed(r);
+            return unfit(r);
         };
         let key = Key { op: Op::CooperativeMatrixGetCoordinateEXT, types: vec![mat.ty, ty, index_type], extra: vec![] };
         self.call(r, key, &[index], &mut |this| {

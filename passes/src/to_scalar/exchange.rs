@@ -7,13 +7,13 @@
 use super::array::{Array, ArrayBuilder, unroll_much, visit};
 use super::exchange_buffer::{ElementBuffer, in_slice, where_};
 use super::{Deferred, Key, Lower, Mat};
-use crate::Refusal;
 use crate::decorations::Decorated;
 use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, Elem};
 use crate::matrix::bits::small_type;
 use crate::matrix::elementwise::{apply, truncated};
 use crate::matrix::position::{ElementPosition, LanePosition, both};
+use crate::{Refusal, malformed};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::{Id, InstRef, Op, Operand};
 
@@ -39,8 +39,7 @@ impl Lower<'_, '_> {
             (from.placement.shape.rows, from.placement.shape.cols)
         };
         if shape != (to.placement.shape.rows, to.placement.shape.cols) || from.workgroup != to.workgroup {
-            let why = format!("{} changes the shape or the scope of a matrix", self.m.inst(r).op);
-            return Err(Refusal::malformed(r, why));
+            return malformed(r, format!("{} changes the shape or the scope of a matrix", self.m.inst(r).op));
         }
         // Where a product puts it into shared memory anyway, it does so from where it is.
         if let Some(id) = self.m.inst(r).result.filter(|id| self.deferred.contains(id) && !transposed) {

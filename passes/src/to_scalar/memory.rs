@@ -11,14 +11,15 @@
 
 use super::array::unroll;
 use super::exchange::Conversion;
+use super::unfit;
 use super::{Deferred, Key, Lower, Mat};
-use crate::Refusal;
 use crate::matrix::address::{FAR, access_operands, narrow};
 use crate::matrix::affine::Affine;
 use crate::matrix::bits::{gather, part, split_value};
 use crate::matrix::placement::{self, MajorOrder, Run};
 use crate::matrix::pointer::{MemoryLocation, place, step, steppable};
 use crate::matrix::position::{ElementPosition, LanePosition};
+use crate::{Refusal, malformed};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll, decorate};
 use coop_ir::hash::FxHashMap;
 use coop_ir::rewrite::insert_before;
@@ -77,7 +78,7 @@ impl Lower<'_, '_> {
     pub(super) fn load(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
         let mat = inst.ty.and_then(|t| self.mats.get(&t)).copied();
-        let (Some(mat), Some(said)) = (mat, inst.matrix_access()) else { return malformed(r) };
+        let (Some(mat), Some(said)) = (mat, inst.matrix_access()) else { return unfit(r) };
         let operands = inst.operands.get(said.memory..).unwrap_or_default().to_vec();
         let access = self.access(r, mat, said.pointer, said.layout, said.stride, operands)?;
         if let Some(id) = self.m.inst(r).result.filter(|id| self.deferred.contains(id)) {
@@ -90,9 +91,9 @@ impl Lower<'_, '_> {
 
     pub(super) fn store(&mut self, r: InstRef) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
-        let Some((said, object)) = inst.matrix_access().and_then(|a| Some((a, a.object?))) else { return malformed(r) };
+        let Some((said, object)) = inst.matrix_access().and_then(|a| Some((a, a.object?))) else { return unfit(r) };
         let operands = inst.operands.get(said.memory..).unwrap_or_default().to_vec();
-        let Some(mat) = self.mat_of(object) else { return malformed(r) };
+        let Some(mat) = self.mat_of(object) else { return unfit(r) };
         let mut access = self.access(r, mat, said.pointer, said.layout, said.stride, operands)?;
         let mut object = object;
         let (memory, width) = (access.place.memory.width(), mat.scalar.width());
@@ -184,8 +185,7 @@ impl Lower<'_, '_> {
         let access = Access { mat, place, row_major, stride, operands };
         let integer = |id: &Id| self.m.type_of(*id).and_then(|t| types::scalar(self.m, t)).is_some_and(Scalar::is_int);
         if !access.inputs().iter().all(integer) {
-            let why = "an index or the stride is not an integer";
-            return Err(Refusal::malformed(r, why));
+            return malformed(r, "an index or the stride is not an integer");
         }
         Ok(access)
     }
@@ -296,11 +296,6 @@ impl Lower<'_, '_> {
         }
         b.finish(None)
     }
-}
-
-fn malformed(r: InstRef) -> Result<(), Refusal> {
-    let why = "the operands don't fit the instruction";
-    Err(Refusal::malformed(r, why))
 }
 
 impl Visit {

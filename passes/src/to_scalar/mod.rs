@@ -43,7 +43,7 @@ use crate::matrix::placement::{MajorOrder, Placement, Run, Shape, Use};
 use crate::matrix::{dead_matrices, lanes};
 use crate::pipeline::{PassCx, with_or_without};
 use crate::tensor::{Access, Tensors};
-use crate::{LoweredMatrix, Refusal};
+use crate::{LoweredMatrix, Refusal, malformed};
 use coop_ir::builder::Globals;
 use coop_ir::constant::{Constants, Specialization};
 use coop_ir::hash::{FxHashMap, FxHashSet};
@@ -51,6 +51,11 @@ use coop_ir::rewrite::sort_globals;
 use coop_ir::spv::Scope;
 use coop_ir::types::{self, Scalar};
 use coop_ir::{Id, Inst, InstRef, Module, Op, Operand};
+
+/// Refuses an instruction whose operands are of other kinds than it takes.
+fn unfit(r: InstRef) -> Result<(), Refusal> {
+    malformed(r, "the operands don't fit the instruction")
+}
 
 /// A matrix type that is being replaced.
 #[derive(Clone, Copy, Debug)]
@@ -212,8 +217,7 @@ fn lower(m: &mut Module, cx: &mut PassCx<'_>, wish: bool) -> Result<(), Refusal>
     lower.tensors.finish(lower.m);
     // What is left stands where it means nothing: outside functions, or with operands of other types.
     if let Some(r) = lower.m.all().find(|r| lower.m.inst(*r).op.is_matrix_instruction()) {
-        let why = format!("{} is outside of functions, or its operands do not fit it", lower.m.inst(r).op);
-        return Err(Refusal::malformed(r, why));
+        return malformed(r, format!("{} is outside of functions, or its operands do not fit it", lower.m.inst(r).op));
     }
     lower.lanes.finish(lower.m);
     lower.cx.report.added_shared_memory += lower.arena.finish(lower.m, &mut lower.g);
@@ -352,8 +356,7 @@ impl Lower<'_, '_> {
                 let (ty, result, origin) = (inst.ty, inst.result, inst.origin);
                 let Some((ty, scalar)) = ty.and_then(|t| Some((t, types::scalar(self.m, t).filter(|s| s.is_int())?)))
                 else {
-                    let why = "a length that is not an integer";
-                    return Err(Refusal::malformed(r, why));
+                    return malformed(r, "a length that is not an integer");
                 };
                 let len = self.g.constant_of(self.m, ty, scalar, u64::from(mat.placement.len()));
                 self.m.replace(r, Inst::new(Op::CopyObject, Some(ty), result, [len.into()]).at(origin));
@@ -429,8 +432,7 @@ impl Lower<'_, '_> {
         make: &mut dyn FnMut(&mut Self) -> Result<Id, Refusal>,
     ) -> Result<(), Refusal> {
         if let Some(id) = args.iter().find(|id| self.m.type_of(**id).is_none()) {
-            let why = format!("{id} is not a value");
-            return Err(Refusal::malformed(r, why));
+            return malformed(r, format!("{id} is not a value"));
         }
         let function = match self.functions.get(&key) {
             Some(f) => *f,

@@ -7,6 +7,7 @@
 use super::array::{Array, ArrayBuilder, unroll_much, visit};
 use super::exchange::StagedTransfer;
 use super::exchange_buffer::{ElementBuffer, where_};
+use super::unfit;
 use super::{Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Region, Zone};
@@ -30,8 +31,8 @@ impl Lower<'_, '_> {
         let inst = self.m.inst(r);
         let (matrix, mask, combine) = (inst.id(0), inst.word(1).unwrap_or(0), inst.id(2));
         let to = inst.ty.and_then(|t| self.mats.get(&t)).copied();
-        let (Some(matrix), Some(combine), Some(to)) = (matrix, combine, to) else { return malformed(r) };
-        let Some(from) = self.mat_of(matrix) else { return malformed(r) };
+        let (Some(matrix), Some(combine), Some(to)) = (matrix, combine, to) else { return unfit(r) };
+        let Some(from) = self.mat_of(matrix) else { return unfit(r) };
         let (rows, columns) = (from.placement.shape.rows, from.placement.shape.cols);
         let (to_rows, to_columns) = (to.placement.shape.rows, to.placement.shape.cols);
         let fits = match mask {
@@ -42,7 +43,7 @@ impl Lower<'_, '_> {
             _ => false,
         };
         if !fits || from.elem != to.elem || from.workgroup != to.workgroup || !self.takes(combine, 2, from.elem) {
-            return malformed(r);
+            return unfit(r);
         }
         let mut key = Key {
             op: Op::CooperativeMatrixReduceNV,
@@ -60,11 +61,6 @@ impl Lower<'_, '_> {
         let Some((ret, params)) = self.signature_of(function) else { return false };
         ret == elem && params == vec![elem; count]
     }
-}
-
-fn malformed(r: InstRef) -> Result<(), Refusal> {
-    let why = "the operands don't fit the instruction";
-    Err(Refusal::malformed(r, why))
 }
 
 #[derive(Clone, Copy)]

@@ -2,6 +2,7 @@
 
 use super::array::{Array, ArrayBuilder, unroll_much};
 use super::exchange_buffer::where_;
+use super::unfit;
 use super::{Deferred, Key, Lower, Mat};
 use crate::Refusal;
 use crate::matrix::bits::small_type;
@@ -22,7 +23,7 @@ impl Lower<'_, '_> {
             self.leave(r, id, Deferred::Tensor(Box::new(access)));
             return Ok(());
         }
-        let Some(mat) = self.mats.get(&access.matrix).copied() else { return malformed(r) };
+        let Some(mat) = self.mats.get(&access.matrix).copied() else { return unfit(r) };
         let key = self.tensor_key(Op::CooperativeMatrixLoadTensorNV, &access);
         let mut args = access.args.clone();
         args.extend(access.clips.then_some(access.object));
@@ -31,7 +32,7 @@ impl Lower<'_, '_> {
 
     pub(super) fn tensor_store(&mut self, r: InstRef) -> Result<(), Refusal> {
         let access = self.tensors.access(self.m, &mut self.g, r)?;
-        let Some(mat) = self.mats.get(&access.matrix).copied() else { return malformed(r) };
+        let Some(mat) = self.mats.get(&access.matrix).copied() else { return unfit(r) };
         let key = self.tensor_key(Op::CooperativeMatrixStoreTensorNV, &access);
         let mut args = access.args.clone();
         args.push(access.object);
@@ -113,11 +114,6 @@ impl Lower<'_, '_> {
         });
         f.finish(None)
     }
-}
-
-fn malformed(r: InstRef) -> Result<(), Refusal> {
-    let why = "the operands don't fit the instruction";
-    Err(Refusal::malformed(r, why))
 }
 
 /// Visits a run: the places of its elements in the lane's array, and row and column of its first element.

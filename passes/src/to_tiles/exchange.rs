@@ -7,7 +7,7 @@
 //! the padding of the result must be zero, invocations fill a second staging buffer from the first. If the matrix does not
 //! fit, it is processed in slices of rows, and every invocation of the scope takes part in every slice.
 
-use super::inst::{Slot, malformed};
+use super::inst::Slot;
 use super::known_positions::copy;
 use super::memory::both;
 use super::native::TRANSPOSE;
@@ -15,12 +15,12 @@ use super::shape::{self, Mat};
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::{Batch, Key};
 use super::{TileIds, Tiles, tile_type};
-use crate::Refusal;
 use crate::decorations::Decorated;
 use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, QUAD, Zone};
 use crate::matrix::elementwise::apply;
 use crate::matrix::placement::Use;
+use crate::{Refusal, malformed};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::rewrite::remove_globals;
 use coop_ir::spv::Capability;

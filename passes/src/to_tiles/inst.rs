@@ -3,10 +3,10 @@
 use super::elements;
 use super::shape::Mat;
 use super::{Phi, TileIds, Tiles};
-use crate::Refusal;
 use crate::decorations;
 use crate::matrix::address::narrow;
 use crate::matrix::arena::Elem;
+use crate::{Refusal, malformed};
 use coop_ir::builder::FunctionBuilder;
 use coop_ir::hash::FxHashMap;
 use coop_ir::types::{self, Type};
@@ -52,11 +52,6 @@ impl Slot {
             None => b.op(op, ty, operands),
         }
     }
-}
-
-/// Refuses a module that breaks a rule of SPIR-V.
-pub(super) fn malformed<T>(r: InstRef, why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::malformed(r, why))
 }
 
 /// The step of a chain of indices into a matrix: the number of indices before it, and the matrix.

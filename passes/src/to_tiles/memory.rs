@@ -4,15 +4,15 @@
 //! the memory does not matter to a load, but the pointer to a tile has to point to a whole element of it.
 
 use super::Tiles;
-use super::inst::{Slot, malformed};
+use super::inst::Slot;
 use super::shape::Mat;
-use crate::Refusal;
 use crate::device::is_nvidia;
 use crate::matrix::address::narrow;
 use crate::matrix::affine::Affine;
 use crate::matrix::placement::{AxisSplit, Placement};
 use crate::matrix::pointer::{MemoryLocation, place, steppable};
 use crate::matrix::position::LanePosition;
+use crate::{Refusal, malformed};
 use coop_device::Profile;
 use coop_ir::builder::{FunctionBuilder, Globals, Index};
 use coop_ir::constant::{Constants, Specialization};

@@ -53,7 +53,7 @@ use crate::matrix::{dead_matrices, observed_replication};
 use crate::pipeline::{PassCx, with_or_without};
 use crate::tensor::{Access, Tensors};
 use crate::workgroup::Workgroup;
-use crate::{LoweredMatrix, Refusal};
+use crate::{LoweredMatrix, Refusal, malformed};
 use coop_device::Profile;
 use coop_ir::builder::{FunctionBuilder, Globals, Index, require_capability};
 use coop_ir::constant::{Constants, Specialization};
@@ -651,8 +651,7 @@ impl Tiles<'_, '_> {
             for (value, block) in phi.from {
                 let tile = self.parts.get(&value).and_then(|(_, p)| p.get(phi.tile)).copied();
                 let Some(tile) = tile else {
-                    let why = "a value that comes into a phi is not a matrix of its type";
-                    return Err(Refusal::malformed(phi.at, why));
+                    return malformed(phi.at, "a value that comes into a phi is not a matrix of its type");
                 };
                 operands.extend([tile, last.get(&block).copied().unwrap_or(block)].map(Operand::Id));
             }

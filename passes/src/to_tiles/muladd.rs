@@ -10,13 +10,13 @@
 
 use super::exchange::{Change, Conversion};
 use super::fused_loads::{Factor, Slices};
-use super::inst::{Slot, malformed};
+use super::inst::Slot;
 use super::padding::ends_inside;
 use super::shape::{Mat, has_product, products};
 use super::{Tiles, tile_type};
-use crate::Refusal;
 use crate::matrix::elementwise::saturated_sum;
 use crate::matrix::placement::Use;
+use crate::{Refusal, malformed};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::spv::{CooperativeMatrixOperands as Bits, StorageClass};
 use coop_ir::types::Scalar;

@@ -11,17 +11,17 @@
 
 use super::elements;
 use super::exchange::{Change, Conversion};
-use super::inst::{Slot, malformed};
+use super::inst::Slot;
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::{Guard, Inside, Key};
 use super::{TileIds, Tiles};
-use crate::Refusal;
 use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Elem, QUAD, Zone};
 use crate::matrix::callback::has_effects;
 use crate::matrix::placement::{AxisSplit, Placement};
 use crate::matrix::row_uniform::uses_position;
+use crate::{Refusal, malformed};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::spv::{BuiltIn, StorageClass};
 use coop_ir::types::{self, Scalar, Type};

@@ -13,15 +13,15 @@
 //! proceeds in order.
 
 use super::exchange::{Change, Conversion};
-use super::inst::{Slot, malformed};
+use super::inst::Slot;
 use super::line_reduce::Fold;
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::tensor::{Batches, Key};
 use super::{TileIds, Tiles};
-use crate::Refusal;
 use crate::matrix::arena::{Arena, Elem, QUAD, Region, Zone, words_of};
 use crate::matrix::bits::{gather, part, small_type};
+use crate::{Refusal, malformed};
 use coop_ir::builder::{FunctionBuilder, Index, Unroll};
 use coop_ir::spv::CooperativeMatrixReduce;
 use coop_ir::types::Scalar;

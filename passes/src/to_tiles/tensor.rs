@@ -5,16 +5,16 @@
 //! free once all subgroups have arrived; so the first barrier is one of the workgroup, and the others are of the subgroup.
 
 use super::fetch::DECODED;
-use super::inst::{Slot, malformed};
+use super::inst::Slot;
 use super::memory::{TilePosition, both};
 use super::shape::Mat;
 use super::staging::{Layout, StagingBuffer};
 use super::{TileIds, Tiles};
-use crate::Refusal;
 use crate::matrix::affine::Affine;
 use crate::matrix::arena::{Arena, QUAD, Zone};
 use crate::matrix::placement::Placement;
 use crate::tensor::{Access, Loaded, Share, Visit};
+use crate::{Refusal, malformed};
 use coop_ir::builder::{FunctionBuilder, Index};
 use coop_ir::spv::BuiltIn;
 use coop_ir::types::{self, Type};

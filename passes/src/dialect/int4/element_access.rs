@@ -4,12 +4,12 @@
 //! offsets, bounds. The index of an element, counted in nibbles from the pointer of the access, gives the unit of
 //! memory and the bits in it.
 
-use super::super::rewriter::{Rewriter, Shape, malformed, within};
+use super::super::rewriter::{Rewriter, Shape, within};
 use super::super::tensor_form::{self, Access};
 use super::{BYTE, LONG, is_four};
 use crate::matrix::address::access_operands;
 use crate::matrix::pointer::{MemoryLocation, place, steppable};
-use crate::{Checked, Refusal};
+use crate::{Checked, Refusal, malformed};
 use coop_ir::builder::{FunctionBuilder, Index, require_capability};
 use coop_ir::spv::{Capability, Scope, StorageClass};
 use coop_ir::types::{self, Scalar};

@@ -11,13 +11,13 @@
 
 mod element_access;
 
-use super::rewriter::{Rewriter, malformed};
+use super::rewriter::Rewriter;
 use super::tensor_form::Access;
 use crate::cleanup::{remove_capability, remove_extension};
 use crate::decorations;
 use crate::kernel::is_kernel;
 use crate::matrix::bits::small_type;
-use crate::{Checked, Refusal};
+use crate::{Checked, Refusal, malformed};
 use coop_ir::builder::{require_capability, require_extension};
 use coop_ir::hash::{FxHashMap, FxHashSet};
 use coop_ir::rewrite::{sort_globals, unify_types};
