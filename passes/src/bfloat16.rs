@@ -4,7 +4,7 @@
 //! bits; conversions from f32 and to f32 become shifts and a rounding to nearest even (NaN stays NaN), those from and to other types go
 //! through f32, as SPV_KHR_bfloat16 says; constants keep their bits. Loads, stores, selections, phis and composites need no change.
 //! Does nothing when the profile has `shaderBFloat16Type`, or when the module has no bfloat16. Refuses: dot products of bfloat16,
-//! conversions from and to 8-bit floats, and what SPV_KHR_bfloat16 does not allow.
+//! and what SPV_KHR_bfloat16 does not allow.
 
 use crate::Refusal;
 use crate::decorations::{self, Decorated};
@@ -41,19 +41,24 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     }
     let needed = storage_capabilities(m);
     let insts: Vec<InstRef> = m.functions.iter().flat_map(|f| f.insts()).collect();
-    // Conversions become calls, which do not compute themselves: of their decorations only the rounding mode matters.
+    // Conversions become calls, which do not compute themselves. To bfloat16 only the rounding mode matters; what saturates from it
+    // does so in the function.
     let of_bf16 = |m: &Module, id: Id| {
         let i = m.def_inst(id).filter(|i| i.op.is_conversion());
         i.is_some_and(|i| i.ty.into_iter().chain(i.converted().and_then(|v| m.type_of(v))).any(|ty| is_bf16(m, ty)))
     };
     let decorated = decorations::take(m, &of_bf16);
     let rounding = coop_ir::spv::Decoration::FPRoundingMode;
-    let mode = |(id, all): (Id, Vec<Decorated>)| {
-        let (_, mode) = all.into_iter().find(|(d, mode)| *d == rounding && mode.first() != Some(&0))?;
-        Some((id, *mode.first()?))
+    let mode = |(id, all): (&Id, &Vec<Decorated>)| {
+        let (_, mode) = all.iter().find(|(d, mode)| *d == rounding && mode.first() != Some(&0))?;
+        Some((*id, *mode.first()?))
     };
-    let rounded = decorated.into_iter().filter_map(mode).collect();
-    let mut pass = Bf16 { rounded, functions: FxHashMap::default(), sets: ExtSets::new(m) };
+    let rounded = decorated.iter().filter_map(mode).collect();
+    let mut others = decorated;
+    for all in others.values_mut() {
+        all.retain(|(d, _)| *d != rounding);
+    }
+    let mut pass = Bf16 { rounded, others, functions: FxHashMap::default(), sets: ExtSets::new(m) };
     let mut g = Globals::new(m);
     for r in insts {
         pass.inst(m, &mut g, r)?;
@@ -124,8 +129,10 @@ fn casts(m: &mut Module) {
 struct Bf16 {
     /// The rounding mode of conversions, if it is not to nearest even.
     rounded: FxHashMap<Id, u32>,
-    /// The conversion functions, by conversion, source and result type.
-    functions: FxHashMap<(Op, Id, Id), Id>,
+    /// The other decorations of conversions.
+    others: FxHashMap<Id, Vec<Decorated>>,
+    /// The conversion functions, by conversion, source and result type, and the decorations of a conversion from bfloat16.
+    functions: FxHashMap<(Op, Id, Id, Vec<Decorated>), Id>,
     sets: ExtSets,
 }
 
@@ -134,7 +141,6 @@ impl Bf16 {
         let i = m.inst(r);
         let kind = |id: Option<Id>| id.and_then(|id| types::scalar_or_vector(m, id));
         let result = kind(i.ty);
-        let operand = kind(i.id(0).and_then(|id| m.type_of(id)));
         let bf = |k: Option<(Scalar, u32)>| k.is_some_and(|k| k.0 == Scalar::BF16);
         let refuse =
             |why: String| Err(Refusal::new("refused-bfloat16", Some(r), why, "use f32, or a device with bfloat16"));
@@ -147,10 +153,6 @@ impl Bf16 {
                 else {
                     return Ok(());
                 };
-                let other = if bf(result) { operand } else { result };
-                if let Some((other @ Scalar::Encoded { .. }, _)) = other {
-                    return refuse(format!("a conversion between bfloat16 and {other} has no lowering yet"));
-                }
                 let (id, origin) = (i.result, i.origin);
                 if let Some(mode) = id.and_then(|id| self.rounded.get(&id)).filter(|_| bf(result)) {
                     let mode = coop_ir::Kind::FPRoundingMode.enumerant(*mode).map_or("unknown", |e| e.name);
@@ -158,11 +160,13 @@ impl Bf16 {
                         "a conversion to bfloat16 that rounds otherwise than to nearest even ({mode})"
                     ));
                 }
-                let function = match self.functions.get(&(op, from, ty)) {
+                let decorations = id.filter(|_| !bf(result)).and_then(|id| self.others.remove(&id)).unwrap_or_default();
+                let key = (op, from, ty, decorations);
+                let function = match self.functions.get(&key) {
                     Some(f) => *f,
                     None => {
-                        let f = make(m, g, op, from, ty);
-                        self.functions.insert((op, from, ty), f);
+                        let f = make(m, g, op, from, ty, &key.3);
+                        self.functions.insert(key, f);
                         f
                     }
                 };
@@ -180,7 +184,7 @@ impl Bf16 {
 }
 
 /// Makes the function for a conversion of `from` to `to`, one of which is bfloat16.
-fn make(m: &mut Module, g: &mut Globals, op: Op, from: Id, to: Id) -> Id {
+fn make(m: &mut Module, g: &mut Globals, op: Op, from: Id, to: Id, decorations: &[Decorated]) -> Id {
     let narrowing = types::scalar_or_vector(m, to).is_some_and(|(s, _)| s == Scalar::BF16);
     let (other, len) =
         types::scalar_or_vector(m, if narrowing { from } else { to }).unwrap_or((Scalar::Float { width: 32 }, 1));
@@ -203,7 +207,7 @@ fn make(m: &mut Module, g: &mut Globals, op: Op, from: Id, to: Id) -> Id {
         parts.push(if narrowing {
             narrow(&mut b, op, one, other, to_elem)
         } else {
-            widen(&mut b, op, one, other, to_elem)
+            widen(&mut b, op, one, (other, to_elem), decorations)
         });
     }
     let value = match parts.as_slice() {
@@ -214,13 +218,18 @@ fn make(m: &mut Module, g: &mut Globals, op: Op, from: Id, to: Id) -> Id {
 }
 
 /// Converts bfloat16 to f32, and that to another type.
-fn widen(b: &mut FunctionBuilder<'_>, op: Op, value: Id, to: Scalar, to_ty: Id) -> Id {
+fn widen(b: &mut FunctionBuilder<'_>, op: Op, value: Id, (to, to_ty): (Scalar, Id), decorations: &[Decorated]) -> Id {
     let u32_type = b.u32_type();
     let bits = b.ids(Op::UConvert, u32_type, &[value]);
     let Index::Value(bits) = b.u32_op(Op::ShiftLeftLogical, Index::Value(bits), Index::Const(16)) else { return bits };
     let f32_type = b.globals.scalar(b.module, Scalar::Float { width: 32 });
     let wide = b.ids(Op::Bitcast, f32_type, &[bits]);
-    if to == (Scalar::Float { width: 32 }) { wide } else { b.ids(op, to_ty, &[wide]) }
+    if to == (Scalar::Float { width: 32 }) {
+        return wide;
+    }
+    let converted = b.ids(op, to_ty, &[wide]);
+    decorations::add(b.module, converted, decorations);
+    converted
 }
 
 /// Converts a number to f32, and that to bfloat16.

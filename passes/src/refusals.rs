@@ -32,7 +32,7 @@ pub static REFUSALS: &[RefusalRule] = &[
         id: "refused-bfloat16",
         summary: "arithmetic on bfloat16 that has no lowering for a device without the type",
         why: "On a device without bfloat16, its numbers become 16-bit integers that are widened to f32 for arithmetic. \
-              OpDot, and conversions from and to 8-bit floats, have no such lowering yet.",
+              OpDot has no such lowering yet.",
         remedy: "Use f32 for these, or lower for a device that has VK_KHR_shader_bfloat16.",
     },
     RefusalRule {

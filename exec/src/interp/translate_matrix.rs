@@ -61,6 +61,18 @@ impl Translator<'_> {
                     return Err("a conversion between scopes".into());
                 }
                 let transpose = inst.op == Op::CooperativeMatrixTransposeNV || self.transposes(inst);
+                let conv = match inst.op {
+                    Op::CooperativeMatrixTransposeNV => self.transposed_components(from, to),
+                    _ => None,
+                };
+                let src = match conv {
+                    Some((conv, n)) => {
+                        let temp = self.new_rows(n)?;
+                        body.push(Ins::Convert { conv, dst: temp, a: src, n }, r);
+                        temp
+                    }
+                    None => src,
+                };
                 body.push(Ins::Relayout { dst, src, from, to, transpose }, r);
             }
             Op::CooperativeMatrixReduceNV => {
@@ -173,6 +185,26 @@ impl Translator<'_> {
             )),
             _ => Err(format!("{id} is not an array")),
         }
+    }
+
+    /// Returns what becomes of the elements of `OpCooperativeMatrixTransposeNV`, and how many an invocation has; nothing where they
+    /// keep their bits. The text does not say: Khronos' conformance tests want their values.
+    fn transposed_components(&self, from: Ty, to: Ty) -> Option<(Conv, u32)> {
+        let (a, b) = (self.types.coop(from)?, self.types.coop(to)?);
+        let op = match (a.num, b.num) {
+            (x, y) if x == y => return None,
+            (Num::Int { width: x, .. }, Num::Int { width: y, .. }) if x == y => return None,
+            (Num::Int { signed: true, .. }, Num::Int { .. }) => Op::SConvert,
+            (Num::Int { .. }, Num::Int { .. }) => Op::UConvert,
+            (Num::Int { signed: true, .. }, _) => Op::ConvertSToF,
+            (Num::Int { .. }, _) => Op::ConvertUToF,
+            (_, Num::Int { signed: true, .. }) => Op::ConvertFToS,
+            (_, Num::Int { .. }) => Op::ConvertFToU,
+            _ => Op::FConvert,
+        };
+        let truncates = self.config.semantics == Semantics::Nvidia && b.num == Num::Bf16;
+        let mode = truncates.then_some(Rounding::ToZero);
+        Some((Conv { op, from: a.num, to: b.num, saturate: false, mode }, a.placed.len))
     }
 
     fn transposes(&self, inst: &Inst) -> bool {

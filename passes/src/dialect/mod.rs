@@ -11,7 +11,8 @@
 //! layouts, offsets and bounds of Intel and of SPV_ARM_cooperative_matrix_layouts; [`float_conversions`] bfloat16 and
 //! tf32. [`bfloat16_matrices`] turns matrices of integers that hold bfloat16 into matrices of bfloat16 where matrices
 //! stay, [`bfloat16_as_f32`] into matrices of f32 where a device multiplies only those. [`qcom`] lowers
-//! SPV_QCOM_cooperative_matrix_conversion; [`padded_arrays`] gives accesses memory whose arrays have no padding.
+//! SPV_QCOM_cooperative_matrix_conversion; [`padded_arrays`] gives accesses memory whose arrays have no padding; [`transpositions`]
+//! lowers transpositions that change the component type.
 
 mod bfloat16_as_f32;
 mod bfloat16_matrices;
@@ -24,6 +25,7 @@ mod padded_arrays;
 mod qcom;
 mod rewriter;
 mod tensor_form;
+mod transpositions;
 
 use crate::pipeline::PassCx;
 use crate::{Refusal, Target, lengths};
@@ -36,6 +38,7 @@ pub(crate) fn run(m: &mut Module, cx: &mut PassCx<'_>) -> Result<(), Refusal> {
     nv_cooperative_matrix::run(m, cx.options.target)?;
     int4::run(m, cx.options.checked)?;
     intel::run(m, cx)?;
+    transpositions::run(m)?;
     if cx.options.target != Target::Scalar {
         bfloat16_matrices::run(m)?;
         bfloat16_as_f32::run(m, cx)?;

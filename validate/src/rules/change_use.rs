@@ -130,7 +130,7 @@ declare_rule! {
     /// `OpCooperativeMatrixTransposeNV` keeps the component type.
     /// ## Why
     /// GL_NV_cooperative_matrix2 requires it. The SPIR-V specification omits it, and spirv-val accepts any type, but the
-    /// meaning of a change is not defined.
+    /// meaning of a change is not defined. Khronos' conformance tests expect converted numbers, and lowered code converts them.
     /// ## Example
     /// `OpCooperativeMatrixTransposeNV` from a f32 accumulator to a f16 B.
     pub(crate) static TRANSPOSE_COMPONENT = {
