@@ -28,6 +28,7 @@ pub mod entry;
 pub mod extensions;
 pub mod grammar;
 pub mod hash;
+#[cfg(feature = "text")]
 pub mod isomorphic;
 mod module;
 pub mod nearest;

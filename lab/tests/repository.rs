@@ -278,9 +278,10 @@ fn lines(folder: &Path) -> [usize; 2] {
 }
 
 /// The sources behind features, which are built where somebody asks for the feature: package, feature and path.
-const BEHIND_FEATURES: [(&str, &str, &str); 8] = [
+const BEHIND_FEATURES: [(&str, &str, &str); 9] = [
     ("coop-ir", "text", "ir/src/text"),
     ("coop-ir", "text", "ir/src/source.rs"),
+    ("coop-ir", "text", "ir/src/isomorphic.rs"),
     ("coop-ir", "execution", "ir/src/cfg/order.rs"),
     ("coop-passes", "kernels", "passes/src/vulkan"),
     ("coop-validate", "uniformity", "validate/src/rules/uniformity"),

@@ -167,9 +167,7 @@ fn compute(
             _ if ty == word => length,
             // The instruction gives no number with a sign.
             Some(Scalar::Int { width: 32, .. }) => add(m, Op::Bitcast, ty, vec![length.into()]),
-            _ => {
-                return malformed(r, "a length that is not a 32-bit integer");
-            }
+            _ => return malformed(r, "a length that is not a 32-bit integer"),
         }
     } else {
         add(m, op, ty, operands)

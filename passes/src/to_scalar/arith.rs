@@ -99,8 +99,7 @@ impl Lower<'_, '_> {
     pub(super) fn convert_use(&mut self, r: InstRef, to: Mat) -> Result<(), Refusal> {
         let inst = self.m.inst(r);
         let turns = inst.op == Op::CooperativeMatrixTransposeNV;
-        let (value, result) = (inst.id(0), inst.result);
-        let (Some(value), Some(result)) = (value, result) else {
+        let (Some(value), Some(result)) = (inst.id(0), inst.result) else {
             return malformed(r, "the instruction has no operand");
         };
         let Some(from) = self.mat_of(value).filter(|f| f.scalar.width() == to.scalar.width()) else {

@@ -338,9 +338,7 @@ impl Pass {
 
     fn muladd(&mut self, e: &mut Rewriter<'_>, r: InstRef) -> Result<(), Refusal> {
         let inst = e.m.inst(r).clone();
-        let Some([a, b, c]) = inst.mul_add() else {
-            return malformed(r, "the operands are not three matrices");
-        };
+        let Some([a, b, c]) = inst.mul_add() else { return malformed(r, "the operands are not three matrices") };
         if of(e.m, inst.ty).is_some() || of(e.m, e.m.type_of(c)).is_some() {
             return refuse(r, "accumulators of 4 bits: SPV_INTEL_int4 does not define how sums overflow".into());
         }
