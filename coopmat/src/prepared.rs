@@ -23,7 +23,7 @@ pub struct Prepared {
     /// The names of its entry points.
     pub(crate) entries: Vec<String>,
     hash: OnceLock<[u8; 32]>,
-    /// What its first lowering finds out about it.
+    /// The result of the check that its first lowering makes.
     pub(crate) well_formed: coop_passes::WellFormed,
 }
 

@@ -383,7 +383,7 @@ impl Wanted {
     }
 }
 
-/// What decides whether a device has a multiply-add: the types of the operands and of the result, and the operands' mask.
+/// The kind of a multiply-add, by which a device has it or not: the types of the operands and of the result, and the operands' mask.
 #[derive(PartialEq, Eq)]
 struct Kind([Option<Id>; 4], u32);
 
