@@ -679,3 +679,44 @@ impl<'m> FunctionBuilder<'m> {
         self.id
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{add_global, end_of};
+    use crate::section::Section;
+    use crate::{Inst, Module, Op};
+    use std::path::Path;
+
+    /// Where a section ends, by a look at each global.
+    fn first_of_later(m: &Module, mine: Section) -> usize {
+        let later = |r: &crate::InstRef| Section::of(m.inst(*r).op).is_some_and(|s| s > mine);
+        m.globals.iter().position(later).unwrap_or(m.globals.len())
+    }
+
+    #[test]
+    fn sections_end_where_later_ones_begin() {
+        let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/kernels");
+        let files = std::fs::read_dir(kernels).expect("the folder").flatten().map(|f| f.path());
+        let mut modules = 0;
+        for path in files.filter(|path| path.extension().is_some_and(|e| e == "spv")) {
+            let bytes = std::fs::read(&path).expect("readable");
+            let mut m = crate::binary::read(&bytes).expect("a module");
+            // Source positions between the globals, as compilers leave them with debug information.
+            for at in (1..m.globals.len()).rev().step_by(3) {
+                let line = m.add(Inst::new(Op::NoLine, None, None, []));
+                m.globals.insert(at, line);
+            }
+            let of =
+                m.globals.iter().filter_map(|r| Section::of(m.inst(*r).op)).collect::<std::collections::BTreeSet<_>>();
+            assert!(of.len() > 4, "{}: {}", path.display(), of.len());
+            for section in of.into_iter().chain([Section::Source, Section::Processed, Section::Graph]) {
+                assert_eq!(end_of(&m, section), first_of_later(&m, section), "{}: {}", path.display(), section.name());
+            }
+            let before = first_of_later(&m, Section::Capability);
+            let added = add_global(&mut m, Inst::new(Op::Capability, None, None, [1.into()]));
+            assert_eq!(m.globals[before], added);
+            modules += 1;
+        }
+        assert!(modules > 10, "{modules}");
+    }
+}

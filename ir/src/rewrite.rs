@@ -289,6 +289,7 @@ pub fn sort_globals(m: &mut Module) {
     let declares = |r: &InstRef| Section::of(m.inst(*r).op) == Some(Section::Declaration);
     let first = m.globals.iter().position(declares).unwrap_or(m.globals.len());
     if is_sorted(m, &m.globals[first..]) {
+        debug_assert_eq!(sorted(m, &m.globals[first..], true).0, m.globals[first..]);
         return;
     }
     let list = m.globals.split_off(first);

@@ -463,10 +463,10 @@ pub struct WellFormed(OnceLock<Result<(), Refusal>>);
 impl WellFormed {
     /// Refuses a module that is not well formed. It is looked at unless the options have the result.
     fn check(module: &Module, options: &Options<'_>) -> Result<(), Refusal> {
-        match options.well_formed {
-            Some(kept) => kept.0.get_or_init(|| well_formed(module)).clone(),
-            None => well_formed(module),
-        }
+        let Some(kept) = options.well_formed else { return well_formed(module) };
+        let kept = kept.0.get_or_init(|| well_formed(module)).clone();
+        debug_assert_eq!(kept, well_formed(module), "it is of another module");
+        kept
     }
 }
 

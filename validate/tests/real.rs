@@ -1,9 +1,11 @@
 //! No false alarms: modules that compilers made and drivers accept have no errors.
 
+use coop_device::Profile;
 use coop_ir::binary;
-use coop_validate::{Level, Options, check};
+use coop_validate::{Device, Level, Options, check, check_device};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 fn spv_files(dir: &Path, out: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
@@ -51,4 +53,30 @@ fn third_party_shaders_in_the_cache() {
     let cache = std::env::var_os("COOP_CACHE").map_or(root.join(".cache"), PathBuf::from);
     let (_, counts, _) = survey(&cache);
     assert!(counts.keys().all(|(level, _)| *level < Level::Error), "{counts:?}");
+}
+
+/// With `errors_only`, the findings are the errors among all.
+#[test]
+fn errors_alone() {
+    let mut files = Vec::new();
+    spv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/kernels"), &mut files);
+    let (mut errors, mut others) = (0, 0);
+    for path in &files {
+        let module = binary::read(&std::fs::read(path).expect("readable")).expect("a module");
+        for name in ["nvidia-h100", "mesa-lavapipe", "amd-rdna3"] {
+            let profile = Profile::builtin(name).unwrap_or_else(|| panic!("no profile {name}"));
+            let mut options = Options::default();
+            options.device = Some(Arc::new(Device::new(Arc::new(profile))));
+            let findings = |options: &Options| {
+                let found = check_device(&module, options).findings;
+                found.into_iter().map(|f| (f.level, f.rule.id, f.at, f.message)).collect::<Vec<_>>()
+            };
+            let (wanted, rest): (Vec<_>, Vec<_>) =
+                findings(&options).into_iter().partition(|(level, ..)| *level == Level::Error);
+            options.errors_only = true;
+            assert_eq!(findings(&options), wanted, "{}, {name}", path.display());
+            (errors, others) = (errors + wanted.len(), others + rest.len());
+        }
+    }
+    assert!(errors > 10 && others > 10, "{errors} errors, {others} others");
 }

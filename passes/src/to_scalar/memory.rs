@@ -11,8 +11,7 @@
 
 use super::array::unroll;
 use super::exchange::Conversion;
-use super::unfit;
-use super::{Deferred, Key, Lower, Mat};
+use super::{Deferred, Key, Lower, Mat, unfit};
 use crate::matrix::address::{FAR, access_operands, narrow};
 use crate::matrix::affine::Affine;
 use crate::matrix::bits::{gather, part, split_value};

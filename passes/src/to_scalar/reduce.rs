@@ -7,8 +7,7 @@
 use super::array::{Array, ArrayBuilder, unroll_much, visit};
 use super::exchange::StagedTransfer;
 use super::exchange_buffer::{ElementBuffer, where_};
-use super::unfit;
-use super::{Key, Lower, Mat};
+use super::{Key, Lower, Mat, unfit};
 use crate::Refusal;
 use crate::matrix::arena::{Arena, Region, Zone};
 use crate::matrix::bits::{gather, small_type, split_value};

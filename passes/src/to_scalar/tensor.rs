@@ -2,8 +2,7 @@
 
 use super::array::{Array, ArrayBuilder, unroll_much};
 use super::exchange_buffer::where_;
-use super::unfit;
-use super::{Deferred, Key, Lower, Mat};
+use super::{Deferred, Key, Lower, Mat, unfit};
 use crate::Refusal;
 use crate::matrix::bits::small_type;
 use crate::matrix::placement::{AxisSplit, whole_pieces};
