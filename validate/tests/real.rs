@@ -59,7 +59,7 @@ fn third_party_shaders_in_the_cache() {
 #[test]
 fn errors_alone() {
     let mut files = Vec::new();
-    spv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/kernels"), &mut files);
+    spv_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata"), &mut files);
     let (mut errors, mut others) = (0, 0);
     for path in &files {
         let module = binary::read(&std::fs::read(path).expect("readable")).expect("a module");
