@@ -222,16 +222,9 @@ impl Tiles<'_, '_> {
     }
 
     /// Returns true if the device has a product of tiles like these that saturates.
-    fn device_saturates(&self, [a, b, c, d]: [Mat; 4], bits: Bits) -> bool {
-        let signs = [
-            Bits::MatrixASignedComponentsKHR,
-            Bits::MatrixBSignedComponentsKHR,
-            Bits::MatrixCSignedComponentsKHR,
-            Bits::MatrixResultSignedComponentsKHR,
-        ];
-        let signs = signs.map(|bit| Some(bits.contains(bit)));
-        let profile = self.cx.options.profile;
-        d.elem.scalar.is_int() && profile.is_some_and(|p| products(p, [a, b, c, d], signs).any(|p| p.saturating))
+    fn device_saturates(&self, mats: [Mat; 4], bits: Bits) -> bool {
+        let profile = self.cx.options.profile.filter(|_| mats[3].elem.scalar.is_int());
+        profile.is_some_and(|p| products(p, mats, Some(bits)).any(|p| p.saturating))
     }
 }
 

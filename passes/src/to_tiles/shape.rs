@@ -26,7 +26,7 @@ use coop_device::{ComponentType, MatrixProperties, Profile, Scope};
 use coop_ir::hash::FxHashMap;
 use coop_ir::spv::CooperativeMatrixOperands as Bits;
 use coop_ir::types::{self, Scalar};
-use coop_ir::{Id, InstRef, Module, Op};
+use coop_ir::{Id, InstRef, Module, Op, Operand};
 
 /// A matrix type of the module.
 #[derive(Clone, Copy, Debug)]
@@ -102,12 +102,35 @@ impl Mat {
 }
 
 /// Returns true if the profile has a product of these types, of whatever sizes: A, B, C and the result.
-pub(super) fn multiplies(profile: &Profile, [a, b, c, d]: [Scalar; 4]) -> bool {
-    profile
-        .khr_properties
-        .iter()
-        .filter(|p| p.scope == Scope::Subgroup && !p.saturating)
-        .any(|p| is(p.a, a, None) && is(p.b, b, None) && is(p.c, c, None) && is(p.result, d, None))
+pub(super) fn multiplies(profile: &Profile, scalars: [Scalar; 4]) -> bool {
+    let mut rows = profile.khr_properties.iter().filter(|p| p.scope == Scope::Subgroup && !p.saturating);
+    rows.any(|p| has_types(p, scalars, None))
+}
+
+/// Returns true if a row of the list has these types. Where there are operand bits they say which integers have a sign.
+fn has_types(p: &MatrixProperties, scalars: [Scalar; 4], bits: Option<Bits>) -> bool {
+    let signs = [
+        Bits::MatrixASignedComponentsKHR,
+        Bits::MatrixBSignedComponentsKHR,
+        Bits::MatrixCSignedComponentsKHR,
+        Bits::MatrixResultSignedComponentsKHR,
+    ];
+    let mut all = [p.a, p.b, p.c, p.result].into_iter().zip(scalars).zip(signs);
+    all.all(|((component, scalar), sign)| is(component, scalar, bits.map(|bits| bits.contains(sign))))
+}
+
+/// Returns the operand bits of a product with the signs of sums that the device has. Where nothing saturates, sums of as many
+/// bits as C have the same ones, whatever their sign.
+fn with_signs_of_device(profile: &Profile, scalars: [Scalar; 4], bits: Bits) -> Bits {
+    let [_, _, c, result] = scalars;
+    if !result.is_int() || c.width() != result.width() || bits.contains(Bits::SaturatingAccumulationKHR) {
+        return bits;
+    }
+    let sums = Bits::MatrixCSignedComponentsKHR | Bits::MatrixResultSignedComponentsKHR;
+    let listed = |bits: &Bits| {
+        profile.khr_properties.iter().filter(is_usable).any(|p| !p.saturating && has_types(p, scalars, Some(*bits)))
+    };
+    [bits, bits | sums, bits - sums].into_iter().find(listed).unwrap_or(bits)
 }
 
 /// Returns true if a row of the list is for subgroups, and tiles of all its matrices can be staged.
@@ -169,17 +192,25 @@ pub(super) struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    pub(super) fn new(m: &Module, profile: &'a Profile, mats: &[Logical], same: &[(Id, Id)]) -> Choice<'a> {
+    /// Gives sums the signs that those of the device have.
+    pub(super) fn new(m: &mut Module, profile: &'a Profile, mats: &[Logical], same: &[(Id, Id)]) -> Choice<'a> {
         let by_id: FxHashMap<Id, Logical> = mats.iter().map(|l| (l.ty.id, *l)).collect();
         let mut products: Vec<Product> = Vec::new();
-        for r in m.all().filter(|r| m.inst(*r).op == Op::CooperativeMatrixMulAddKHR) {
+        for r in m.all().filter(|r| m.inst(*r).op == Op::CooperativeMatrixMulAddKHR).collect::<Vec<_>>() {
             let i = m.inst(r);
             let operands: Vec<Id> = i.ids().take(3).filter_map(|id| m.type_of(id)).chain(i.ty).collect();
             let Ok(types) = <[Id; 4]>::try_from(operands) else { continue };
             if !types.iter().all(|t| by_id.contains_key(t)) {
                 continue;
             }
-            let bits = (i.matrix_operands() - Bits::SaturatingAccumulationKHR).0;
+            let asked = i.matrix_operands();
+            let bits = with_signs_of_device(profile, types.map(|t| by_id[&t].scalar), asked);
+            if bits != asked {
+                let operands = &mut m.inst_mut(r).operands;
+                operands.truncate(3);
+                operands.push(Operand::Word(bits.0));
+            }
+            let bits = (bits - Bits::SaturatingAccumulationKHR).0;
             if !products.iter().any(|p| p.types == types && p.bits == bits) {
                 products.push(Product { at: r, types, bits });
             }
@@ -195,31 +226,16 @@ impl<'a> Choice<'a> {
     /// The rows of the list that a product can use, best first.
     fn candidates(&self, product: &Product) -> Result<Vec<&'a MatrixProperties>, Refusal> {
         let [a, b, c, d] = product.types.map(|t| self.by_id[&t]);
-        let bits = Bits(product.bits);
-        let signed = |bit: Bits| Some(bits.contains(bit));
-        let mut rows: Vec<&MatrixProperties> = self
-            .rows()
-            .filter(|p| {
-                is(p.a, a.scalar, signed(Bits::MatrixASignedComponentsKHR))
-                    && is(p.b, b.scalar, signed(Bits::MatrixBSignedComponentsKHR))
-                    && is(p.c, c.scalar, signed(Bits::MatrixCSignedComponentsKHR))
-                    && is(p.result, d.scalar, signed(Bits::MatrixResultSignedComponentsKHR))
-                    && !p.saturating
-            })
-            .collect();
+        let scalars = [a, b, c, d].map(|l| l.scalar);
+        let listed = |p: &&MatrixProperties| !p.saturating && has_types(p, scalars, Some(Bits(product.bits)));
+        let mut rows: Vec<&MatrixProperties> = self.rows().filter(listed).collect();
         if rows.is_empty() && d.scalar.is_float() {
             // Sums in f32 will do, where the device has accumulators of the asked type to hold them between products.
             let f32 = Scalar::Float { width: 32 };
+            let types = [a.scalar, b.scalar, f32, f32];
             let held =
-                |p: &MatrixProperties, scalar: Scalar| has_tile(self.profile, scalar, Use::Accumulator, (p.m, p.n));
-            let fits = |p: &&MatrixProperties| {
-                is(p.a, a.scalar, None)
-                    && is(p.b, b.scalar, None)
-                    && is(p.c, f32, None)
-                    && is(p.result, f32, None)
-                    && held(p, c.scalar)
-                    && held(p, d.scalar)
-            };
+                |p: &MatrixProperties| [c, d].map(|l| has_tile(self.profile, l.scalar, Use::Accumulator, (p.m, p.n)));
+            let fits = |p: &&MatrixProperties| has_types(p, types, None) && held(p) == [true; 2];
             rows = self.rows().filter(fits).collect();
         }
         if rows.is_empty() {
@@ -345,21 +361,19 @@ fn tiles_as(profile: &Profile, scalar: Scalar, use_: Use) -> Vec<(u32, u32)> {
 
 /// Returns true if the device multiplies tiles like these.
 pub(super) fn has_product(profile: &Profile, mats: [Mat; 4]) -> bool {
-    products(profile, mats, [None; 4]).next().is_some()
+    products(profile, mats, None).next().is_some()
 }
 
-/// The device's products of tiles like these of A, B, C and the result, with these signs where they matter.
+/// The device's products of tiles like these of A, B, C and the result, with the signs of operand bits if there are any.
 pub(super) fn products(
     profile: &Profile,
-    [a, b, c, d]: [Mat; 4],
-    signs: [Option<bool>; 4],
+    mats: [Mat; 4],
+    bits: Option<Bits>,
 ) -> impl Iterator<Item = &MatrixProperties> {
+    let [a, _, _, d] = mats;
     profile.khr_properties.iter().filter(move |p| {
         p.scope == Scope::Subgroup
-            && is(p.a, a.elem.scalar, signs[0])
-            && is(p.b, b.elem.scalar, signs[1])
-            && is(p.c, c.elem.scalar, signs[2])
-            && is(p.result, d.elem.scalar, signs[3])
+            && has_types(p, mats.map(|m| m.elem.scalar), bits)
             && (p.m, p.n, p.k) == (d.tile_rows, d.tile_cols, a.tile_cols)
     })
 }
