@@ -113,16 +113,22 @@ impl Gen<'_> {
     /// `OpCooperativeMatrixTransposeNV`.
     fn transpose(&mut self) -> Option<Value> {
         let x = self.find(|v| v.mat.use_ == ACC)?;
-        let scalar = x.mat.scalar;
+        let (mut scalar, mut range) = (x.mat.scalar, x.range);
         let [rows, cols] = self.extents(x.mat);
+        if self.side.chance(100) {
+            let to = self.side.pick(self.scalars(B));
+            if let Some(converted) = range.converted(scalar, to) {
+                (scalar, range) = (to, converted);
+            }
+        }
         if !self.scalars(B).contains(&scalar) || !self.granular(x.mat.workgroup, B, [cols, rows]) {
             return None;
         }
         let mat = self.mat_with(x.mat, scalar, B, [cols, rows])?;
         self.conversions();
-        self.note("transposition");
+        self.note(if scalar == x.mat.scalar { "transposition" } else { "converting transposition" });
         let id = self.ids(Op::CooperativeMatrixTransposeNV, mat.ty, &[x.id]);
-        Some(Value { id, mat, range: x.range, used: false })
+        Some(Value { id, mat, range, used: false })
     }
 
     /// The use that a conversion gives the matrix: another one, or the same.

@@ -143,6 +143,17 @@ impl Range {
         Range::int(self.lo.clamp(all.lo, all.hi), self.hi.clamp(all.lo, all.hi))
     }
 
+    /// Returns the range after a conversion to another component type, if that is defined and exact, or wraps.
+    pub(super) fn converted(self, from: Scalar, to: Scalar) -> Option<Range> {
+        match (from.is_int(), to) {
+            (false, Scalar::Int { signed, .. }) => {
+                let range = self.truncated();
+                (range.fits(to) && (signed || self.lo >= 0)).then_some(range)
+            }
+            _ => self.wrapped(to),
+        }
+    }
+
     /// The range itself if it fits; of an integer type else all values, as it wraps; `None` for floats.
     pub(super) fn wrapped(self, scalar: Scalar) -> Option<Range> {
         if self.fits(scalar) {
