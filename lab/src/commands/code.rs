@@ -6,7 +6,7 @@
 //! interpreter, as far as control flow goes, and the sum over its subgroups is divided by the size of its tile.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -54,6 +54,9 @@ pub(crate) struct Code {
     /// Only figures whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
+    /// Write each module that is compiled, and the compiler's last text of it, into this folder
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
     /// Compile this module in this process, for the target
     #[arg(long, value_names = ["MEMBER", "TARGET"], num_args = 2, hide = true)]
     worker: Option<Vec<String>>,
@@ -147,7 +150,7 @@ impl Code {
                 for (lowered, member) in lowered.into_iter().chain(by_hand) {
                     let given = if lowered.is_empty() { "auto" } else { target };
                     let name = figure.split_once('/').map_or(figure, |(_, name)| name);
-                    rows.push(Row { of: (name.to_owned(), target), lowered, said: ask(gpu, member, given)? });
+                    rows.push(Row { of: (name.to_owned(), target), lowered, said: self.ask(gpu, member, given)? });
                 }
             }
         }
@@ -197,6 +200,23 @@ impl Code {
         Ok(text)
     }
 
+    /// Returns what the compiler of a GPU says of a member, or why it says nothing.
+    fn ask(&self, gpu: &Gpu, member: &Member, target: &str) -> Result<Result<Said, String>, Failure> {
+        let mut command = process::program_with(Some(gpu.runner.as_os_str()));
+        let text = serde_json::to_string(member).map_err(|error| Failure::Usage(error.to_string()))?;
+        command.args(["code", "--worker", &text, target]).stdin(Stdio::null());
+        if let Some(folder) = &self.keep {
+            command.arg("--keep").arg(folder.join(gpu.name.as_str()));
+        }
+        let finished = process::finish(&mut command, LIMITS)
+            .map_err(|error| Failure::Usage(format!("a process can't be started: {error}")))?;
+        let last = finished.stdout.lines().last().unwrap_or_default();
+        Ok(match finished.end {
+            End::Status(0) => serde_json::from_str(last).map_err(|error| error.to_string()),
+            end => Err(format!("{}; {end}", finished.last_words().unwrap_or_default())),
+        })
+    }
+
     fn work(&self, member: &str, target: &str) -> Result<Status, Failure> {
         let wrong = |why: String| Failure::Usage(format!("--worker: {why}"));
         let member: Member = serde_json::from_str(member).map_err(|error| wrong(error.to_string()))?;
@@ -204,12 +224,16 @@ impl Code {
         let vulkan = coop_exec::Vulkan::open(false)?;
         let executor = self.device.executor(&vulkan)?;
         let device = Device::from_profile(executor.profile().clone());
+        let name = member.name.clone();
         let used = member.load(&device.profile().required_subgroup_sizes())?;
         let given = give(&used, &device, target.1).map_err(|fate| Failure::Usage(fate.to_string()))?;
         let compiled = executor.compile(&given.words, &given.case, true)?;
         let mut executables = compiled.executables.into_iter().flatten();
         let mut executable = executables.next().ok_or_else(|| wrong("the driver says nothing".to_owned()))?;
         let executed = executed(&executable, &given.words, &used);
+        if let Some(folder) = &self.keep {
+            keep(folder, &format!("{name} {}", target.0), &given.words, &executable)?;
+        }
         executable.texts.clear();
         let text = serde_json::to_string(&Said { executable, executed }).map_err(|error| wrong(error.to_string()))?;
         print(&text);
@@ -225,16 +249,13 @@ fn executed(executable: &Executable, words: &[u32], used: &Use) -> Result<Weighe
     Ok(listing.weigh(&counts)?.times(counts.subgroups as f64 / used.tile as f64))
 }
 
-/// Returns what the compiler of a GPU says of a member, or why it says nothing.
-fn ask(gpu: &Gpu, member: &Member, target: &str) -> Result<Result<Said, String>, Failure> {
-    let mut command = process::program_with(Some(gpu.runner.as_os_str()));
-    let text = serde_json::to_string(member).map_err(|error| Failure::Usage(error.to_string()))?;
-    command.args(["code", "--worker", &text, target]).stdin(Stdio::null());
-    let finished = process::finish(&mut command, LIMITS)
-        .map_err(|error| Failure::Usage(format!("a process can't be started: {error}")))?;
-    let last = finished.stdout.lines().last().unwrap_or_default();
-    Ok(match finished.end {
-        End::Status(0) => serde_json::from_str(last).map_err(|error| error.to_string()),
-        end => Err(format!("{}; {end}", finished.last_words().unwrap_or_default())),
-    })
+/// Writes a module and the compiler's last text of it into a folder.
+fn keep(folder: &Path, name: &str, words: &[u32], executable: &Executable) -> Result<(), Failure> {
+    let name = name.replace(['/', ' '], "-");
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let text = executable.texts.iter().rev().find_map(|text| text.text.as_deref()).unwrap_or_default();
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(folder.join(format!("{name}.spv")), bytes))
+        .and_then(|()| std::fs::write(folder.join(format!("{name}.txt")), text))
+        .map_err(|error| Failure::Usage(format!("--keep: {}: {error}", folder.display())))
 }
