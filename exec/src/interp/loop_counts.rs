@@ -5,11 +5,12 @@
 
 use coop_ir::cfg::{Cfg, Loops};
 use coop_ir::constant::Constants;
+use coop_ir::effects::ExtSet;
 use coop_ir::grammar::ExecutionScope;
 use coop_ir::hash::{FxHashMap, FxHashSet};
-use coop_ir::spv::{Scope, StorageClass};
+use coop_ir::spv::{GlslStd450, Scope, StorageClass};
 use coop_ir::types::Type;
-use coop_ir::{Block, Id, InstRef, Module, Op, captures};
+use coop_ir::{Block, Id, Inst, InstRef, Module, Op, captures};
 
 use super::control_slice::{called, control_slice};
 use super::executor::inputs;
@@ -45,11 +46,18 @@ pub struct LoopCount {
     pub rounds: u64,
     /// Its operations, those of the loops inside of it included.
     pub contents: Contents,
+    /// Those of its operations that were executed.
+    pub executed: Contents,
     /// The operations of the blocks that run once more than the body, as a header with a test does. None for a loop that is
     /// tested at its end.
     pub before_test: Contents,
     /// The number of times that a subgroup executed a barrier in it, the loops inside of it included.
     pub barriers: u64,
+    /// The number of scalars that an invocation computed, loaded or stored in it, the loops inside of it included: a sum over the
+    /// subgroups, each with the invocation that did most. A rough measure of its instructions.
+    pub scalars: u64,
+    /// The number of floating-point multiplications of an invocation in it, as of scalars. Compilers keep them.
+    pub multiplications: u64,
     /// The loops inside of it, in an order that control flow follows.
     pub inner: Vec<LoopCount>,
 }
@@ -65,6 +73,10 @@ pub struct LoopCounts {
     pub products: u64,
     /// The number of times that a subgroup executed a barrier of more than the subgroup.
     pub barriers: u64,
+    /// The number of scalars that an invocation computed, loaded or stored, as for a loop.
+    pub scalars: u64,
+    /// The number of floating-point multiplications of an invocation, as for a loop.
+    pub multiplications: u64,
 }
 
 /// How often subgroups executed the blocks of a module, for each chain of calls.
@@ -113,10 +125,12 @@ impl Interpreted {
         let slice = control_slice(&captures::as_passed(module));
         let (counts, subgroups) = self.block_counts(&slice, case)?;
         let constants = Constants::new(module, &case.specialization()?);
-        let mut walk = Walk { module, constants, counts: &counts, depth: 0, products: 0, barriers: 0 };
+        let lanes = u64::from(self.config_of(case).subgroup_size);
+        let mut walk = Walk { module, constants, counts: &counts, lanes, depth: 0, done: Done::default() };
         let mut loops = Vec::new();
-        walk.function(find_entry(module, case.entry.as_deref())?, Some(0), &mut loops, &mut Contents::default());
-        Ok(LoopCounts { subgroups, loops, products: walk.products, barriers: walk.barriers })
+        walk.function(find_entry(module, case.entry.as_deref())?, Some(0), &mut loops, &mut Does::default());
+        let Done { products, barriers, scalars, multiplications } = walk.done;
+        Ok(LoopCounts { subgroups, loops, products, barriers, scalars, multiplications })
     }
 
     /// Counts how often subgroups execute each block of a module, and the subgroups that run. Buffers that the module
@@ -135,19 +149,71 @@ impl Interpreted {
     }
 }
 
+/// The kinds of operations of a part of a module.
+#[derive(Clone, Copy, Default)]
+struct Does {
+    all: Contents,
+    /// Those that were executed.
+    executed: Contents,
+}
+
+impl Does {
+    fn add(&mut self, contents: Contents, executed: bool) {
+        self.all = self.all.with(contents);
+        if executed {
+            self.executed = self.executed.with(contents);
+        }
+    }
+
+    fn with(self, other: Does) -> Does {
+        Does { all: self.all.with(other.all), executed: self.executed.with(other.executed) }
+    }
+}
+
 /// A walk through a module from its entry point, into each call.
 struct Walk<'a> {
     module: &'a Module,
     constants: Constants,
     counts: &'a BlockCounts,
+    /// The invocations of a subgroup.
+    lanes: u64,
     depth: usize,
+    /// The operations so far.
+    done: Done,
+}
+
+/// The numbers of operations that were executed, as those of [`LoopCounts`].
+#[derive(Clone, Copy, Default)]
+struct Done {
     products: u64,
     barriers: u64,
+    scalars: u64,
+    multiplications: u64,
+}
+
+impl Done {
+    fn with(self, other: Done) -> Done {
+        Done {
+            products: self.products.saturating_add(other.products),
+            barriers: self.barriers.saturating_add(other.barriers),
+            scalars: self.scalars.saturating_add(other.scalars),
+            multiplications: self.multiplications.saturating_add(other.multiplications),
+        }
+    }
+
+    fn since(self, before: Done) -> Done {
+        Done {
+            products: self.products - before.products,
+            barriers: self.barriers - before.barriers,
+            scalars: self.scalars - before.scalars,
+            multiplications: self.multiplications - before.multiplications,
+        }
+    }
 }
 
 impl Walk<'_> {
     /// Appends the loops of a function to those of its caller, and adds what it does.
-    fn function(&mut self, id: Id, chain: Option<u32>, outer: &mut Vec<LoopCount>, contents: &mut Contents) {
+    fn function(&mut self, id: Id, chain: Option<u32>, outer: &mut Vec<LoopCount>, does: &mut Does) {
         let module = self.module;
         let Some(function) = module.functions.iter().find(|f| module.inst(f.def).result == Some(id)) else { return };
         // A module that runs has no recursion that goes deeper.
@@ -159,12 +225,12 @@ impl Walk<'_> {
         let loops = Loops::new(&cfg);
         // The loops inside each loop, and at the end those inside none.
         let mut inner: Vec<Vec<Inner>> = (0..=loops.all().len()).map(|_| Vec::new()).collect();
-        let mut all: Vec<Contents> = vec![Contents::default(); inner.len()];
+        let mut all: Vec<Does> = vec![Does::default(); inner.len()];
         let rounds = |number: usize| -> u64 {
             loops.latches(&cfg, number).map(|block| self.counts.of(chain, &function.blocks[block])).sum()
         };
-        let mut before_test = all.clone();
-        let mut barriers = vec![0; inner.len()];
+        let mut before_test = vec![Contents::default(); inner.len()];
+        let mut done = vec![Done::default(); inner.len()];
         for block in cfg.rpo() {
             let place = loops.innermost(*block).unwrap_or(loops.all().len());
             if let Some(found) = loops.all().get(place).filter(|l| l.header == *block) {
@@ -173,10 +239,11 @@ impl Walk<'_> {
             let times = self.counts.of(chain, &function.blocks[*block]);
             let tests = place < loops.all().len() && times > rounds(place);
             for at in &function.blocks[*block].insts {
-                let before = self.barriers;
-                self.instruction(*at, times, &mut all[place]);
+                let before = self.done;
+                let contents = self.instruction(*at, times);
+                all[place].add(contents, times > 0);
                 if tests {
-                    self.instruction(*at, 0, &mut before_test[place]);
+                    before_test[place] = before_test[place].with(contents);
                 }
                 if let Some(callee) = called(module.inst(*at)) {
                     let mut found = Vec::new();
@@ -184,7 +251,7 @@ impl Walk<'_> {
                     self.function(callee, chain, &mut found, &mut all[place]);
                     inner[place].extend(found.into_iter().map(Inner::Called));
                 }
-                barriers[place] += self.barriers - before;
+                done[place] = done[place].with(self.done.since(before));
             }
         }
         // Inner loops have greater numbers than those around them.
@@ -196,26 +263,35 @@ impl Walk<'_> {
                 header,
                 headers: of(found.header),
                 rounds: rounds(number),
-                contents: all[number],
+                contents: all[number].all,
+                executed: all[number].executed,
                 before_test: before_test[number],
-                barriers: barriers[number],
+                barriers: done[number].barriers,
+                scalars: done[number].scalars,
+                multiplications: done[number].multiplications,
                 inner: inside.into_iter().filter_map(|one| one.take(&mut made)).collect(),
             });
             let around = found.parent.unwrap_or(loops.all().len());
             all[around] = all[around].with(all[number]);
-            barriers[around] += barriers[number];
+            done[around] = done[around].with(done[number]);
         }
         let outermost = inner.pop().unwrap_or_default();
         outer.extend(outermost.into_iter().filter_map(|one| one.take(&mut made)));
-        *contents = contents.with(all.pop().unwrap_or_default());
+        *does = does.with(all.pop().unwrap_or_default());
         self.depth -= 1;
     }
 
-    /// Adds what an instruction does, `times` times.
-    fn instruction(&mut self, at: InstRef, times: u64, contents: &mut Contents) {
+    /// Counts what an instruction does, `times` times. Returns its kinds of operations.
+    fn instruction(&mut self, at: InstRef, times: u64) -> Contents {
+        let mut contents = Contents::default();
         let inst = self.module.inst(at);
+        let mut done = Done {
+            scalars: self.scalars_of(inst).saturating_mul(times),
+            multiplications: self.multiplications_of(inst).saturating_mul(times),
+            ..Done::default()
+        };
         if inst.op == Op::CooperativeMatrixMulAddKHR {
-            self.products += times;
+            done.products = times;
             contents.matrix = true;
         }
         let scope = match inst.op.execution_scope() {
@@ -223,11 +299,12 @@ impl Walk<'_> {
             _ => None,
         };
         if inst.op.is_control_barrier() && scope != Some(u64::from(Scope::Subgroup.0)) {
-            self.barriers += times;
+            done.barriers = times;
             contents.barrier = true;
         }
+        self.done = self.done.with(done);
         if inst.op.derives_pointer() {
-            return;
+            return contents;
         }
         for pointer in inst.ids() {
             let ty = self.module.type_of(pointer).and_then(|ty| Type::of(self.module, ty));
@@ -237,6 +314,38 @@ impl Walk<'_> {
                 StorageClass::StorageBuffer | StorageClass::PhysicalStorageBuffer => contents.memory = true,
                 _ => {}
             }
+        }
+        contents
+    }
+
+    /// Returns the number of scalars that an invocation has of what an instruction computes, or else of its largest operand.
+    fn scalars_of(&self, inst: &Inst) -> u64 {
+        let operands = || inst.ids().filter_map(|id| self.module.type_of(id));
+        match inst.ty {
+            Some(ty) => self.scalars_in(ty),
+            None => operands().map(|ty| self.scalars_in(ty)).max().unwrap_or(0),
+        }
+    }
+
+    /// Returns the number of floating-point multiplications of an instruction.
+    fn multiplications_of(&self, inst: &Inst) -> u64 {
+        let glsl = || inst.op.is_ext_inst() && ExtSet::of(self.module, inst) == ExtSet::Glsl;
+        let fma = || glsl() && inst.ext_instruction() == Some(GlslStd450::Fma.0);
+        let multiplies = inst.op == Op::FMul || inst.op.multiplies_vectors() || fma();
+        let sizes = inst.ids().filter_map(|id| self.module.type_of(id)).chain(inst.ty).map(|ty| self.scalars_in(ty));
+        if multiplies { sizes.max().unwrap_or(0) } else { 0 }
+    }
+
+    /// Returns the number of scalars that an invocation has of a value of a type. Arrays and structures, which are passed on
+    /// more often than changed, count as one.
+    fn scalars_in(&self, ty: Id) -> u64 {
+        let fixed = |id: Id| self.constants.get(id).value().unwrap_or(1);
+        match Type::of(self.module, ty) {
+            Some(Type::Vector { elem, len }) => self.scalars_in(elem).saturating_mul(u64::from(len)),
+            Some(Type::Matrix { column, cols }) => self.scalars_in(column).saturating_mul(u64::from(cols)),
+            Some(Type::CoopMat(matrix)) => fixed(matrix.rows).saturating_mul(fixed(matrix.cols)).div_ceil(self.lanes),
+            None | Some(Type::Void) => 0,
+            Some(_) => 1,
         }
     }
 }

@@ -12,6 +12,8 @@ use super::{Counts, Kind};
 #[derive(Clone, Debug)]
 pub struct Listing {
     pub(super) blocks: Vec<Counts>,
+    /// The floating-point multiplications of each block: two of an instruction for pairs of numbers of 16 bits.
+    pub(super) multiplications: Vec<u64>,
     pub(super) graph: Graph,
 }
 
@@ -55,13 +57,15 @@ enum Line<'a> {
         times: u64,
         /// The number of empty slots before them.
         slots: u64,
+        /// The number of floating-point multiplications.
+        multiplications: u64,
         flow: Flow<'a>,
     },
 }
 
 impl<'a> Line<'a> {
-    fn one(kind: Kind, flow: Flow<'a>) -> Line<'a> {
-        Line::Instruction { kind, times: 1, slots: 0, flow }
+    fn one(kind: Kind, multiplications: u64, flow: Flow<'a>) -> Line<'a> {
+        Line::Instruction { kind, times: 1, slots: 0, multiplications, flow }
     }
 }
 
@@ -95,6 +99,7 @@ impl<'a> Flow<'a> {
 #[derive(Default)]
 struct Builder<'a> {
     blocks: Vec<Counts>,
+    multiplications: Vec<u64>,
     /// How each block ends.
     flows: Vec<Flow<'a>>,
     labels: FxHashMap<&'a str, usize>,
@@ -105,6 +110,7 @@ impl<'a> Builder<'a> {
     fn begin(&mut self) -> usize {
         if !self.open {
             self.blocks.push(Counts::default());
+            self.multiplications.push(0);
             self.flows.push(Flow::Next);
             self.open = true;
         }
@@ -127,10 +133,11 @@ impl<'a> Builder<'a> {
                 self.flows[block] = Flow::OneOf(targets);
                 self.open = false;
             }
-            Line::Instruction { kind, times, slots, flow } => {
+            Line::Instruction { kind, times, slots, multiplications, flow } => {
                 let block = self.begin();
                 self.blocks[block].add(Kind::Wait, slots);
                 self.blocks[block].add(kind, times);
+                self.multiplications[block] += multiplications;
                 self.flows[block] = flow;
                 self.open = matches!(flow, Flow::Next);
             }
@@ -155,7 +162,7 @@ impl<'a> Builder<'a> {
             };
             edges.extend(targets.into_iter().flatten().map(|to| (at, to)));
         }
-        Listing { graph: Graph::new(len, &edges), blocks: self.blocks }
+        Listing { graph: Graph::new(len, &edges), blocks: self.blocks, multiplications: self.multiplications }
     }
 }
 
@@ -173,6 +180,10 @@ fn is_amd(line: &str) -> bool {
 fn amd(line: &str) -> Line<'_> {
     if let Some(label) = line.strip_suffix(':').filter(|label| label.starts_with("BB")) {
         return Line::Label(label);
+    }
+    if line.starts_with("(invalid instruction)") && line.contains("; d536") {
+        // v_fmac_f16 of upper halves, whose first word LLVM does not know; it takes the second one for an instruction.
+        return Line::Instruction { kind: Kind::Arithmetic, times: 0, slots: 0, multiplications: 1, flow: Flow::Next };
     }
     if !is_amd(line) {
         return Line::Remark;
@@ -203,7 +214,16 @@ fn amd(line: &str) -> Line<'_> {
         _ if mnemonic.starts_with("s_cbranch_") => Flow::jump(words.next(), true),
         _ => Flow::Next,
     };
-    Line::one(kind, flow)
+    // Two instructions in one have the names of both.
+    let names = line.split_whitespace().filter_map(|word| word.strip_prefix("v_"));
+    let multiplications = names.map(|name| {
+        if begins(name, &["pk_fma_", "pk_mul_f", "dot2_", "dot2c_"]) {
+            2
+        } else {
+            u64::from(begins(name.trim_start_matches("dual_"), &["fma", "mul_f", "mac_f", "mad_f", "mad_mix"]))
+        }
+    });
+    Line::one(kind, multiplications.sum(), flow)
 }
 
 fn nvidia(line: &str) -> Line<'_> {
@@ -231,7 +251,12 @@ fn nvidia(line: &str) -> Line<'_> {
         "bra" | "brx" | "exit" | "bssy" | "bsync" | "bclear" | "break" | "call" | "ret" | "kill" => Kind::Branch,
         _ => Kind::Arithmetic,
     };
-    Line::one(kind, Flow::Next)
+    let multiplications = match name {
+        "hfma2" | "hmul2" => 2,
+        "ffma" | "fmul" | "dfma" | "dmul" => 1,
+        _ => 0,
+    };
+    Line::one(kind, multiplications, Flow::Next)
 }
 
 fn adreno(line: &str) -> Line<'_> {
@@ -268,7 +293,8 @@ fn adreno(line: &str) -> Line<'_> {
     let target = rest.rsplit_once('#').map(|(_, label)| label);
     let flow =
         if name == "end" { Flow::End } else { Flow::jump(target.filter(|_| kind == Kind::Branch), name != "jump") };
-    Line::Instruction { kind, times, slots, flow }
+    let multiplications = if begins(mnemonic, &["mad.f", "mul.f"]) { times } else { 0 };
+    Line::Instruction { kind, times, slots, multiplications, flow }
 }
 
 fn intel(line: &str) -> Line<'_> {
@@ -291,6 +317,9 @@ fn intel(line: &str) -> Line<'_> {
         "if" | "else" | "endif" | "while" | "break" | "cont" | "halt" | "jmpi" => Kind::Branch,
         _ => Kind::Arithmetic,
     };
+    // The destination has the type at its end.
+    let float = words.clone().next().is_some_and(|to| to.ends_with('F'));
+    let multiplications = u64::from(float && ["mad", "mul", "mac"].contains(&name));
     let mut label = |name: &str| words.find(|word| *word == name).and_then(|_| words.next());
     let flow = match name {
         "while" | "if" => Flow::jump(label("JIP:"), true),
@@ -298,5 +327,5 @@ fn intel(line: &str) -> Line<'_> {
         "break" => label("UIP:").map_or(Flow::Next, Flow::Break),
         _ => Flow::Next,
     };
-    Line::one(kind, flow)
+    Line::one(kind, multiplications, flow)
 }

@@ -2,9 +2,10 @@
 //!
 //! A compiler keeps some loops of a module, unrolls others, and says nothing about which is which. The loops of the
 //! listing are matched with those of the module: nesting and order agree, and of the ways to do that the one counts that
-//! fits best: what the loops contain is alike, and loops that are missing from the listing repeat seldom. A block in a loop
-//! then runs as often as the loop does, a block outside of loops once. Branches inside a loop count as taken both ways,
-//! so the sum is an upper bound for code in which some are not.
+//! fits best: what the loops contain is alike, so is how much they do in a round, and loops that are missing from the listing
+//! repeat seldom. The match is refused unless barriers and floating-point multiplications come to as many as in the module.
+//! A block in a loop then runs as often as the loop does, a block outside of loops once. Branches inside a loop count as taken
+//! both ways, so the sum is an upper bound for code in which some are not.
 
 use coop_ir::cfg::{DomTree, Loops};
 
@@ -35,18 +36,28 @@ mod cost {
     pub(super) const COPY: u64 = 60;
     /// A loop of the module that repeats at most so often is missing from the listing.
     pub(super) const MISSING: [(u64, u64); 4] = [(1, 0), (32, 10), (128, 40), (u64::MAX, 400)];
+    /// A round of one of the loops has twice or half as many instructions as are expected for the scalars of the other.
+    pub(super) const RATIO: f64 = 4.0;
+    /// A round of one of the loops has twice or half as many floating-point multiplications as one of the other.
+    pub(super) const MULTIPLICATIONS: f64 = 10.0;
+    /// A round of one of the loops differs by twice or half as many instructions beyond what compilers do to a round.
+    pub(super) const SIZE: f64 = 20.0;
 }
 
 impl Listing {
     /// Returns how many instructions a subgroup executes, or why the loops of the listing are not those of the module: their
-    /// nesting, their order, or the barriers in them differ.
+    /// nesting, their order, or the barriers or multiplications in them differ.
     pub fn weigh(&self, counts: &LoopCounts) -> Result<Weighed, String> {
         let loops = Loops::of_graph(&self.graph);
         if !loops.all_natural() {
             return Err("the compiler's listing has a loop with two entries".into());
         }
-        let matching = Matching { kept: kept(self, &loops), loops: &loops };
-        let found = matching.among(None, &preorder(&counts.loops, counts.subgroups));
+        let mut matching = Matching { kept: kept(self, &loops), loops: &loops, scalars: 1 };
+        let found = SCALARS.iter().filter_map(|scalars| {
+            matching.scalars = *scalars;
+            matching.all(counts)
+        });
+        let found = found.min_by_key(|found| found.cost);
         let found = found.ok_or("the compiler's loops are not nested like the module's")?.pairs;
         let dominators = DomTree::new(&self.graph, 0);
         // The blocks from which control leaves a loop without having been able to repeat it.
@@ -56,9 +67,11 @@ impl Listing {
             !repeats && to.iter().any(|to| !loops.contains(number, *to))
         };
         let mut sum = Weighed::default();
+        let mut multiplications = 0.0;
         for (block, of) in self.blocks.iter().enumerate().filter(|(block, _)| dominators.is_reachable(*block)) {
             let Some(number) = loops.innermost(block) else {
                 sum.add(of, 1.0);
+                multiplications += self.multiplications[block] as f64;
                 continue;
             };
             let (_, count) =
@@ -80,9 +93,12 @@ impl Listing {
                     (true, true) => (2 * count.rounds).saturating_sub(count.headers),
                 }
             };
-            sum.add(of, times as f64 / (counts.subgroups * copies) as f64);
+            let times = times as f64 / (counts.subgroups * copies) as f64;
+            sum.add(of, times);
+            multiplications += self.multiplications[block] as f64 * times;
         }
         self.check_barriers(counts, &sum)?;
+        self.check_multiplications(counts, &sum, multiplications)?;
         Ok(sum)
     }
 
@@ -99,6 +115,22 @@ impl Listing {
             "a subgroup waits at {wanted:.0} barriers of the module and {found:.0} of the listing: loops were taken for others"
         ))
     }
+
+    /// Returns an error unless the floating-point multiplications are about as many as those of the module. Compilers keep them,
+    /// and divide with more of them, integers too, which is never most of what a program does.
+    /// Those outside of loops count once, and those behind branches in each round, whether they run or not.
+    fn check_multiplications(&self, counts: &LoopCounts, sum: &Weighed, found: f64) -> Result<(), String> {
+        let wanted = counts.multiplications as f64 / counts.subgroups as f64;
+        let listed = self.multiplications.iter().sum::<u64>() as f64;
+        let most = (wanted * 3.0 + listed).max(sum.total() / 3.0);
+        if (wanted / 1.5 - listed..=most).contains(&found) {
+            return Ok(());
+        }
+        Err(format!(
+            "an invocation multiplies floating-point numbers {wanted:.0} times in the module and {found:.0} times in the listing: \
+             loops were taken for others"
+        ))
+    }
 }
 
 /// A loop of a listing.
@@ -106,6 +138,10 @@ struct Kept {
     contents: Contents,
     /// The barriers in its blocks, without the loops inside of it.
     barriers: u64,
+    /// The instructions in its blocks that compute or access memory, without the loops inside of it.
+    instructions: u64,
+    /// The floating-point multiplications in its blocks, without the loops inside of it.
+    multiplications: u64,
     /// The loops inside of it, in an order that control flow follows.
     inner: Vec<usize>,
 }
@@ -143,15 +179,25 @@ fn kept(listing: &Listing, loops: &Loops) -> Vec<Kept> {
             .map(|block| contents(&listing.blocks[*block]))
             .fold(Contents::default(), Contents::with)
     };
-    let own = |number: usize| loops.blocks(number).iter().filter(move |block| loops.innermost(**block) == Some(number));
-    let of = |(number, inner)| match number < all {
-        true => {
-            let barriers = own(number).map(|block| listing.blocks[*block].of(Kind::Barrier)).sum();
-            Kept { contents: inside(number), barriers, inner }
-        }
-        false => Kept { contents: Contents::default(), barriers: 0, inner },
-    };
-    inner.into_iter().enumerate().map(of).collect()
+    let mut kept: Vec<Kept> = inner
+        .into_iter()
+        .enumerate()
+        .map(|(number, inner)| Kept {
+            contents: if number < all { inside(number) } else { Contents::default() },
+            barriers: 0,
+            instructions: 0,
+            multiplications: 0,
+            inner,
+        })
+        .collect();
+    for (block, of) in listing.blocks.iter().enumerate() {
+        let own = &mut kept[loops.innermost(block).unwrap_or(all)];
+        own.barriers += of.of(Kind::Barrier);
+        let kinds = [Kind::Matrix, Kind::Memory, Kind::Shared, Kind::Arithmetic];
+        own.instructions += kinds.map(|kind| of.of(kind)).iter().sum::<u64>();
+        own.multiplications += listing.multiplications[block];
+    }
+    kept
 }
 
 /// A loop of the module, in preorder.
@@ -188,80 +234,153 @@ impl Candidate<'_> {
 #[derive(Clone, Default)]
 struct Found<'a> {
     cost: u64,
+    /// The operations of the outermost of these loops, which are not left for the code around them.
+    done: Done,
     pairs: Vec<(usize, &'a LoopCount)>,
 }
 
-impl<'a> Found<'a> {
-    /// Returns the loop of the module that a loop of the listing is.
-    fn of(&self, number: usize) -> Option<&'a LoopCount> {
-        self.pairs.iter().find(|(own, _)| *own == number).map(|(_, count)| *count)
+/// The operations of loops of the module, those inside of them included.
+#[derive(Clone, Copy, Default)]
+struct Done {
+    barriers: u64,
+    scalars: u64,
+    multiplications: u64,
+}
+
+impl Done {
+    /// Returns numbers that are the same for about the same.
+    fn about(self) -> [Option<u32>; 3] {
+        [self.barriers, self.scalars, self.multiplications].map(u64::checked_ilog2)
     }
 
-    fn with(&self, cost: u64, more: &Found<'a>) -> Found<'a> {
-        let pairs = self.pairs.iter().chain(&more.pairs).copied().collect();
-        Found { cost: self.cost + cost + more.cost, pairs }
+    fn with(self, other: Done) -> Done {
+        Done {
+            barriers: self.barriers.saturating_add(other.barriers),
+            scalars: self.scalars.saturating_add(other.scalars),
+            multiplications: self.multiplications.saturating_add(other.multiplications),
+        }
+    }
+}
+
+/// Matches of the same loops that differ in what they leave for the code around them; of those that leave about the same the
+/// best one. The best of all need not suit what is around.
+type Best<'a> = Vec<Found<'a>>;
+
+/// Enters a match that costs so much and does this.
+fn enter<'a>(best: &mut Best<'a>, cost: u64, done: Done, pairs: impl FnOnce() -> Vec<(usize, &'a LoopCount)>) {
+    match best.iter_mut().find(|other| other.done.about() == done.about()) {
+        Some(other) if other.cost < cost => {}
+        Some(other) => *other = Found { cost, done, pairs: pairs() },
+        None => best.push(Found { cost, done, pairs: pairs() }),
     }
 }
 
 struct Matching<'l> {
     kept: Vec<Kept>,
     loops: &'l Loops,
+    /// The scalars of the module for each instruction of the listing.
+    scalars: u64,
 }
 
+/// The scalars for each instruction that are tried: an instruction takes up to four, and where a loop is unrolled its counters,
+/// addresses and private arrays, which are most of the scalars, are gone. It is much the same everywhere in one program.
+const SCALARS: [u64; 6] = [1, 2, 4, 8, 16, 32];
+
 impl Matching<'_> {
+    /// Matches all loops.
+    fn all<'a>(&self, counts: &'a LoopCounts) -> Option<Found<'a>> {
+        let program = self.loops.all().len();
+        let LoopCounts { barriers, scalars, multiplications, .. } = *counts;
+        let whole = Done { barriers, scalars, multiplications };
+        let mut best = self.among(program, &preorder(&counts.loops, counts.subgroups));
+        for found in &mut best {
+            found.cost += self.misfit(program, counts.subgroups, whole, found);
+        }
+        best.into_iter().min_by_key(|found| found.cost)
+    }
+
     /// Matches the loops of the listing inside of one, or the outermost ones, with some of the candidates.
-    fn among<'a>(&self, around: Option<usize>, candidates: &[Candidate<'a>]) -> Option<Found<'a>> {
-        let own = &self.kept[around.unwrap_or(self.loops.all().len())].inner;
-        // best[at]: the best match of the loops so far with candidates before `at`.
-        let mut best: Vec<Option<Found<'a>>> = vec![None; candidates.len() + 1];
-        best[0] = Some(Found::default());
-        self.skip(&mut best, candidates);
-        for number in own {
-            let mut next: Vec<Option<Found<'a>>> = vec![None; candidates.len() + 1];
+    fn among<'a>(&self, around: usize, candidates: &[Candidate<'a>]) -> Best<'a> {
+        // best[at]: the matches of the loops so far with candidates before `at`.
+        let mut best: Vec<Best<'a>> = vec![Best::new(); candidates.len() + 1];
+        best[0] = vec![Found::default()];
+        skip(&mut best, candidates);
+        for number in &self.kept[around].inner {
+            let mut next: Vec<Best<'a>> = vec![Best::new(); candidates.len() + 1];
             for (at, candidate) in candidates.iter().enumerate() {
                 let behind = at + 1 + candidate.inside;
                 let Some(pair) = self.pair(*number, candidate, &candidates[at + 1..behind]) else { continue };
                 // The loop before is a copy of the same one, or comes before it.
                 let copies =
                     |found: &&Found<'a>| found.pairs.iter().any(|(_, one)| std::ptr::eq(*one, candidate.count));
-                let before = best[at].iter().map(|found| found.with(0, &pair));
-                let copied = best[behind].iter().filter(copies).map(|found| found.with(cost::COPY, &pair));
-                let found = before.chain(copied).chain(next[behind].take()).min_by_key(|found| found.cost);
-                next[behind] = found;
+                let copied = best[behind].iter().filter(copies).map(|found| (found, cost::COPY, found.done));
+                let before = best[at].iter().map(|found| (found, 0, found.done.with(pair.done)));
+                for (found, more, done) in copied.chain(before) {
+                    enter(&mut next[behind], found.cost + more + pair.cost, done, || {
+                        found.pairs.iter().chain(&pair.pairs).copied().collect()
+                    });
+                }
             }
-            self.skip(&mut next, candidates);
+            skip(&mut next, candidates);
             best = next;
         }
-        best.pop().flatten()
-    }
-
-    /// Lets candidates be missing behind each match.
-    fn skip<'a>(&self, best: &mut [Option<Found<'a>>], candidates: &[Candidate<'a>]) {
-        for (at, candidate) in candidates.iter().enumerate() {
-            let skipped = best[at].as_ref().map(|found| found.with(candidate.missing(), &Found::default()));
-            let found = skipped.into_iter().chain(best[at + 1].take()).min_by_key(|found| found.cost);
-            best[at + 1] = found;
-        }
+        best.pop().unwrap_or_default()
     }
 
     /// Matches a loop of the listing with one of the module, and the loops inside of both.
     fn pair<'a>(&self, number: usize, candidate: &Candidate<'a>, inside: &[Candidate<'a>]) -> Option<Found<'a>> {
-        let (ours, theirs) = (self.kept[number].contents, candidate.count.contents);
-        let differs = |one: bool, other: bool, cost: u64| if one == other { 0 } else { cost };
-        let cost = differs(ours.matrix, theirs.matrix, cost::CONTENTS)
-            + differs(ours.barrier, theirs.barrier, cost::CONTENTS)
-            + differs(ours.shared, theirs.shared, cost::MEMORY)
-            + differs(ours.memory, theirs.memory, cost::MEMORY);
-        let own = Found { cost, pairs: vec![(number, candidate.count)] };
-        let inner = self.among(Some(number), inside)?;
-        // What is in loops that the listing has not, is in this one.
-        let mut elsewhere: Vec<&LoopCount> = self.kept[number].inner.iter().filter_map(|own| inner.of(*own)).collect();
-        elsewhere.dedup_by(|one, other| std::ptr::eq(*one, *other));
-        let elsewhere: u64 = elsewhere.iter().map(|count| count.barriers).sum();
-        let wanted = candidate.count.barriers.saturating_sub(elsewhere).checked_div(candidate.count.rounds);
-        let found = self.kept[number].barriers;
-        let alike = wanted.is_none_or(|wanted| wanted <= 2 * found && found <= 2 * wanted);
-        Some(own.with(if alike { 0 } else { cost::BARRIERS }, &inner))
+        let (ours, count) = (self.kept[number].contents, candidate.count);
+        // The compiler may have removed what is not executed.
+        let differs = |of: fn(Contents) -> bool, cost: u64| {
+            let alike = if of(ours) { of(count.contents) } else { !of(count.executed) };
+            if alike { 0 } else { cost }
+        };
+        let contents = differs(|of| of.matrix, cost::CONTENTS)
+            + differs(|of| of.barrier, cost::CONTENTS)
+            + differs(|of| of.shared, cost::MEMORY)
+            + differs(|of| of.memory, cost::MEMORY);
+        let LoopCount { barriers, scalars, multiplications, .. } = *count;
+        let done = Done { barriers, scalars, multiplications };
+        let whole = |inner: &Found<'a>| contents + inner.cost + self.misfit(number, count.rounds, done, inner);
+        let found = self.among(number, inside);
+        let inner = found.iter().min_by_key(|inner| whole(inner))?;
+        let pairs = [(number, count)].into_iter().chain(inner.pairs.iter().copied()).collect();
+        Some(Found { cost: whole(inner), done, pairs })
+    }
+
+    /// Returns the cost of what a round of the listing does for one of the module, with this match of the loops inside of it: what
+    /// is in loops that the listing has not, is in this one. The code outside of all loops may do more: it has branches that do not run.
+    fn misfit(&self, number: usize, rounds: u64, whole: Done, inner: &Found<'_>) -> u64 {
+        // The doublings that compilers do to a round: divisions take several instructions, and what is not used takes none.
+        const ALIKE: f64 = 3.0;
+        let own = &self.kept[number];
+        let program = number == self.loops.all().len();
+        let of_round = |of: fn(Done) -> u64| of(whole).saturating_sub(of(inner.done)).checked_div(rounds);
+        let barriers = of_round(|done| done.barriers);
+        let alike = barriers.is_none_or(|wanted| wanted <= 2 * own.barriers && (program || own.barriers <= 2 * wanted));
+        let differ = |wanted: Option<u64>, found: u64| match wanted {
+            Some(wanted) if !program || wanted > found => doublings(wanted, found),
+            _ => 0.0,
+        };
+        let size = differ(of_round(|done| done.scalars), own.instructions.saturating_mul(self.scalars));
+        let multiplied = differ(of_round(|done| done.multiplications), own.multiplications);
+        let cost = cost::RATIO * size + cost::SIZE * (size - ALIKE).max(0.0) + cost::MULTIPLICATIONS * multiplied;
+        cost.round() as u64 + if alike { 0 } else { cost::BARRIERS }
+    }
+}
+
+/// Returns how often one number has to be doubled to be the other. Numbers up to 8 tell nothing.
+fn doublings(one: u64, other: u64) -> f64 {
+    (one.max(8) as f64 / other.max(8) as f64).log2().abs()
+}
+
+/// Lets candidates be missing behind each match.
+fn skip<'a>(best: &mut [Best<'a>], candidates: &[Candidate<'a>]) {
+    for (at, candidate) in candidates.iter().enumerate() {
+        let missing = candidate.missing();
+        for found in best[at].clone() {
+            enter(&mut best[at + 1], found.cost + missing, found.done, || found.pairs);
+        }
     }
 }
 
@@ -278,8 +397,11 @@ mod tests {
             headers: (rounds + 1) * times,
             rounds: rounds * times,
             contents,
+            executed: contents,
             before_test: Contents::default(),
             barriers: if contents.barrier { rounds * times } else { 0 },
+            scalars: rounds * times + inner.iter().map(|one| one.scalars).sum::<u64>(),
+            multiplications: inner.iter().map(|one| one.multiplications).sum::<u64>(),
             inner,
         }
     }
@@ -291,7 +413,9 @@ mod tests {
     fn weigh(text: &str, loops: Vec<LoopCount>) -> Option<[f64; Kind::ALL.len()]> {
         let listing = Listing::read(text).unwrap_or_else(|| panic!("not known:\n{text}"));
         let barriers = loops.iter().filter(|one| one.contents.barrier).map(|one| one.rounds).sum();
-        let counts = LoopCounts { subgroups: 1, loops, products: 0, barriers };
+        let scalars = loops.iter().map(|one| one.scalars).sum();
+        let multiplications = loops.iter().map(|one| one.multiplications).sum();
+        let counts = LoopCounts { subgroups: 1, loops, products: 0, barriers, scalars, multiplications };
         listing.weigh(&counts).ok().map(|weighed| Kind::ALL.map(|kind| weighed.of(kind)))
     }
 
@@ -351,7 +475,7 @@ mod tests {
 
     #[test]
     fn unrolled_loops_are_those_that_repeat_seldom() {
-        let text = blocks(&[block("BB1", &["v_mul_f32 v0, v0, v0"])]);
+        let text = blocks(&[block("BB1", &["v_add_f32 v0, v0, v0"])]);
         let arithmetic = |loops| weigh(&text, loops).map(|weighed| weighed[Kind::Arithmetic as usize]);
         assert_eq!(arithmetic(vec![plain(4, 1, vec![]), plain(500, 1, vec![])]), Some(501.0));
         assert_eq!(arithmetic(vec![plain(500, 1, vec![plain(4, 500, vec![])])]), Some(501.0));
@@ -390,11 +514,82 @@ mod tests {
         };
         let unrolled = blocks(&[block("BB1", &["s_barrier", "s_barrier", "s_barrier"])]);
         let listing = |text: &str| Listing::read(text).unwrap();
-        let counts = LoopCounts { subgroups: 1, loops: vec![both()], products: 0, barriers: 12 };
+        let counts = LoopCounts {
+            subgroups: 1,
+            loops: vec![both()],
+            products: 0,
+            barriers: 12,
+            scalars: 16,
+            multiplications: 0,
+        };
         assert_eq!(listing(&unrolled).weigh(&counts).unwrap().of(Kind::Barrier), 12.0);
         // The outer one is.
         let unrolled = blocks(&[block("BB1", &["s_barrier"])]);
         assert_eq!(listing(&unrolled).weigh(&counts).unwrap().of(Kind::Barrier), 12.0);
+    }
+
+    /// A listing with instructions and behind them a loop with instructions.
+    fn behind(unrolled: usize, looped: usize, instruction: &str) -> String {
+        let lines = [vec![instruction; unrolled], vec!["BB1:"], vec![instruction; looped]].concat();
+        amd(&[&["BB0:"], &lines[..], &["s_cbranch_scc1 BB1", "BB99:", "s_endpgm"]].concat())
+    }
+
+    /// One of two loops is unrolled: the one that repeats much or the one that repeats seldom.
+    #[test]
+    fn sizes_tell_two_loops_apart() {
+        let of = |scalars: u64, count: LoopCount| LoopCount { scalars: scalars * count.rounds, ..count };
+        let loops = || vec![of(40, plain(128, 1, vec![])), of(1100, plain(4, 1, vec![]))];
+        let arithmetic = |unrolled: usize, looped: usize| {
+            let text = behind(unrolled, looped, "v_add_f32 v0, v0, v0");
+            weigh(&text, loops()).map(|weighed| weighed[Kind::Arithmetic as usize])
+        };
+        assert_eq!(arithmetic(128 * 40, 1000), Some(128.0 * 40.0 + 4.0 * 1000.0));
+        assert_eq!(arithmetic(4 * 1000, 40), Some(4.0 * 1000.0 + 128.0 * 40.0));
+    }
+
+    /// Both loops are as large.
+    #[test]
+    fn multiplications_tell_two_loops_apart() {
+        let of = |multiplications: u64, count: LoopCount| LoopCount {
+            scalars: 1000 * count.rounds,
+            multiplications: multiplications * count.rounds,
+            ..count
+        };
+        let loops = || vec![of(256, plain(8, 1, vec![])), of(512, plain(4, 1, vec![]))];
+        // Two multiplications each.
+        let arithmetic = |unrolled: usize, looped: usize| {
+            let text = behind(unrolled, looped, "v_pk_fma_f16 v0, v0, v0, v0");
+            weigh(&text, loops()).map(|weighed| weighed[Kind::Arithmetic as usize])
+        };
+        assert_eq!(arithmetic(4 * 256, 128), Some(4.0 * 256.0 + 8.0 * 128.0));
+        assert_eq!(arithmetic(8 * 128, 256), Some(8.0 * 128.0 + 4.0 * 256.0));
+        // Loops that multiply otherwise are other loops.
+        assert_eq!(arithmetic(0, 2000), None);
+        assert_eq!(arithmetic(0, 20), None);
+    }
+
+    /// Of two loops of the listing inside of a third, each may be one of two, and what is left has to be in the one around them.
+    #[test]
+    fn what_is_left_is_in_the_loop_around() {
+        let of = |scalars: u64, count: LoopCount| {
+            let inner: u64 = count.inner.iter().map(|one| one.scalars).sum();
+            LoopCount { scalars: scalars * count.rounds + inner, ..count }
+        };
+        // The second one inside does most; unrolled, it is 8,000 instructions.
+        let inner = vec![of(40, plain(128, 10, vec![])), of(1000, plain(8, 10, vec![]))];
+        let text = |own: usize, inside: usize| {
+            let own = vec!["v_add_f32 v0, v0, v0"; own];
+            let inside = vec!["v_add_f32 v0, v0, v0"; inside];
+            let lines = [&["BB0:", "v_mov_b32 v0, v1", "BB1:"][..], &own, &["BB2:"], &inside];
+            let end = ["s_cbranch_scc1 BB2", "BB3:", "s_cbranch_scc0 BB1", "BB4:", "s_endpgm"];
+            amd(&[&lines.concat()[..], &end].concat())
+        };
+        let arithmetic = |own: usize, inside: usize| {
+            let loops = vec![of(10, plain(10, 1, inner.clone()))];
+            weigh(&text(own, inside), loops).map(|weighed| weighed[Kind::Arithmetic as usize])
+        };
+        assert_eq!(arithmetic(5000, 1000), Some(1.0 + 10.0 * 5000.0 + 80.0 * 1000.0));
+        assert_eq!(arithmetic(8000, 40), Some(1.0 + 10.0 * 8000.0 + 1280.0 * 40.0));
     }
 
     #[test]
@@ -425,8 +620,14 @@ mod tests {
         let listing = Listing::read(&text).unwrap();
         let stages = Contents { shared: true, barrier: true, ..Contents::default() };
         let weighed = |barriers: u64| {
-            let counts =
-                LoopCounts { subgroups: 2, loops: vec![repeats(60, 1, stages, vec![])], products: 0, barriers };
+            let counts = LoopCounts {
+                subgroups: 2,
+                loops: vec![repeats(60, 1, stages, vec![])],
+                products: 0,
+                barriers,
+                scalars: 60,
+                multiplications: 0,
+            };
             listing.weigh(&counts).is_ok()
         };
         assert_eq!([60, 80, 120, 8].map(weighed), [true, true, false, false]);
@@ -456,7 +657,7 @@ mod tests {
             adreno,
             "mov.f32f32 r0.x, r1.x",
             "l1:",
-            "add.f r0.x, r0.x, r1.x",
+            "mul.f r0.x, r0.x, r1.x",
             "cmps.s.lt p0.x, r0.y, r0.z",
             "br p0.x, #l1",
             "l2:",
@@ -468,7 +669,7 @@ mod tests {
             "l1:",
             "cmps.s.lt p0.x, r0.y, r0.z",
             "br !p0.x, #l2",
-            "add.f r0.x, r0.x, r1.x",
+            "mul.f r0.x, r0.x, r1.x",
             "jump #l1",
             "l2:",
             "end",
@@ -476,7 +677,7 @@ mod tests {
         let intel = [
             "mov(16) g89<1>UD g0.1<0,1,0>UD { align1 };",
             "LABEL1:",
-            "add(16) g1<1>F g2<1,1,0>F g1<1,1,0>F { align1 };",
+            "mul(16) g1<1>F g2<1,1,0>F g1<1,1,0>F { align1 };",
             "cmp.l.f0.0(16) null<1>UD g3<1,1,0>UD g4<1,1,0>UD { align1 };",
             "(+f0.0) while(16) JIP: LABEL1 { align1 };",
             "LABEL2:",
@@ -487,7 +688,7 @@ mod tests {
             "LABEL1:",
             "cmp.l.f0.0(16) null<1>UD g3<1,1,0>UD g4<1,1,0>UD { align1 };",
             "(+f0.0) break(16) JIP: LABEL2 UIP: LABEL2 { align1 };",
-            "add(16) g1<1>F g2<1,1,0>F g1<1,1,0>F { align1 };",
+            "mul(16) g1<1>F g2<1,1,0>F g1<1,1,0>F { align1 };",
             "LABEL2:",
             "while(16) JIP: LABEL1 { align1 };",
             "LABEL3:",
@@ -502,7 +703,8 @@ mod tests {
         ];
         for (lines, arithmetic, branches) in texts {
             let text = lines.join("\n");
-            let weighed = weigh(&text, vec![plain(5, 1, vec![])]).unwrap_or_else(|| panic!("no loop of:\n{text}"));
+            let multiplies = LoopCount { multiplications: 5, ..plain(5, 1, vec![]) };
+            let weighed = weigh(&text, vec![multiplies]).unwrap_or_else(|| panic!("no loop of:\n{text}"));
             let found = (weighed[Kind::Arithmetic as usize], weighed[Kind::Branch as usize]);
             assert_eq!(found, (arithmetic, branches), "{text}");
         }
