@@ -115,6 +115,11 @@ pub struct Use {
 }
 
 impl Member {
+    /// Returns true for a generated module.
+    pub fn is_generated(&self) -> bool {
+        matches!(self.source, Source::Generated { .. })
+    }
+
     /// Reads or generates the module, for a device whose pipelines can require these subgroup sizes.
     pub fn load(&self, subgroup_sizes: &[u32]) -> Result<Use, Error> {
         match &self.source {

@@ -79,6 +79,38 @@ fn kernels_compile_on_every_driver() {
     }
 }
 
+/// A process takes a batch of generated modules. What ends it is the end of one attempt: the others are made by the next ones.
+#[test]
+fn generated_modules_are_compiled_in_batches() {
+    if Driver::Gpu("amd-navi31").wrapper_or_skip("generated modules").is_none() {
+        return;
+    }
+    let run = |more: &[&str]| {
+        let modules = ["--gpu", "amd-navi31", "--part", "bench", "--only", "generated/", "--generated", "2"];
+        let output = compile(&[&modules[..], &["--target", "scalar,khr"], more].concat());
+        let rows = rows(&output);
+        assert_eq!(rows.len(), 2, "{rows:?}{}", String::from_utf8_lossy(&output.stderr));
+        let counts = |row: &Vec<String>| row[2..9].iter().map(|cell| cell.parse().unwrap_or(0)).collect::<Vec<u32>>();
+        (output.status.code(), rows.iter().map(counts).collect::<Vec<_>>())
+    };
+    let (status, counts) = run(&[]);
+    assert_eq!(status, Some(0), "{counts:?}");
+    // Two of each of seven dialects: made or refused by us.
+    for row in &counts {
+        assert_eq!(row[..3].iter().sum::<u32>(), 14, "{counts:?}");
+    }
+    assert!(counts[1][1] > 10, "scalar: {counts:?}");
+    // A process of this driver has more than 64 MiB as soon as it compiles: it ends in an attempt, and the next one goes on behind that.
+    let (status, limited) = run(&["--memory", "64"]);
+    assert_eq!(status, Some(1), "{limited:?}");
+    for row in &limited {
+        let [native, lowered, refused, by_driver, crashed, over, ours] = row[..] else { panic!("{row:?}") };
+        assert_eq!(native + lowered + refused + over, 14, "{limited:?}");
+        assert_eq!((by_driver, crashed, ours), (0, 0, 0), "{limited:?}");
+        assert!(over > 1, "{limited:?}");
+    }
+}
+
 /// Drivers end at the length of a matrix in a constant (cli/tests/compile.rs has that), and take what it is lowered to.
 #[test]
 fn a_length_in_a_constant_is_lowered() {

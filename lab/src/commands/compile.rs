@@ -3,7 +3,9 @@
 //! Each module has a process of its own on each device, which lowers it for every target and makes the pipelines: it is
 //! this program, started with the device's driver (`scripts/drivers.sh`) and `--worker`. It prints a line when it begins a
 //! target and one when it is done. What crashes it is the target that it was at; another process goes on behind that.
+//! Generated modules are small and many: a process takes a batch of them.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ use coop_cli::progress::Progress;
 use coop_cli::{BUG, Status};
 use coop_lab::compile::{Fate, Given, TARGETS, Tally, attempt, case_text, give};
 use coop_lab::corpus::{self, Member, Part};
-use coopmat::Device;
+use coopmat::{Device, Target};
 use serde::{Deserialize, Serialize};
 
 use super::gpus;
@@ -87,20 +89,34 @@ pub(crate) struct Compile {
     /// Also write the result to this file, as JSON
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The module of this process, as JSON
-    #[arg(long, value_name = "MEMBER", hide = true)]
+    /// The work of this process, as JSON
+    #[arg(long, value_name = "WORK", hide = true)]
     worker: Option<String>,
     #[command(flatten)]
     device: DeviceArgs,
 }
 
-/// A line of a worker.
+/// The most generated modules of one process.
+const BATCH: usize = 64;
+
+/// The time after which a process begins none of the modules that are left of its batch.
+const BATCH_TIME: Duration = Duration::from_secs(20);
+
+/// The attempts of a worker, in order: all targets of a module before the next module.
+#[derive(Serialize, Deserialize)]
+struct Work<'a> {
+    members: Cow<'a, [Member]>,
+    /// The attempts of the first module that are done.
+    done: usize,
+}
+
+/// A line of a worker: about the attempt behind those that are done.
 #[derive(Serialize, Deserialize)]
 enum Line {
-    /// It begins this target.
-    Begin(String),
-    /// It is done with the target.
-    Done(String, Fate),
+    /// It begins.
+    Begin,
+    /// It is done.
+    Done(Fate),
 }
 
 /// A device, and the program that starts others with its driver.
@@ -109,15 +125,19 @@ struct Place {
     runner: Option<OsString>,
 }
 
+fn target(name: &str) -> Result<Target, Failure> {
+    let known = TARGETS.map(|(known, _)| known).join(", ");
+    let found = TARGETS.iter().find(|(known, _)| *known == name);
+    let target = found.map(|(_, target)| *target);
+    target.ok_or_else(|| Failure::Usage(format!("--target: there is no '{name}', only: {known}")))
+}
+
 impl Compile {
     pub(crate) fn run(&self) -> Result<Status, Failure> {
-        if let Some(unknown) = self.target.iter().find(|name| TARGETS.iter().all(|(known, _)| known != name)) {
-            let known = TARGETS.map(|(name, _)| name).join(", ");
-            return Err(Failure::Usage(format!("--target: there is no '{unknown}', only: {known}")));
-        }
-        if let Some(member) = &self.worker {
-            let member = serde_json::from_str(member).map_err(|error| Failure::Usage(format!("--worker: {error}")))?;
-            return self.work(&member);
+        let targets = self.target.iter().map(|name| target(name)).collect::<Result<Vec<Target>, Failure>>()?;
+        if let Some(work) = &self.worker {
+            let work = serde_json::from_str(work).map_err(|error| Failure::Usage(format!("--worker: {error}")))?;
+            return self.work(&work, &targets);
         }
         let members = self.members()?;
         let places = self.places()?;
@@ -172,49 +192,63 @@ impl Compile {
     /// Runs all modules on all devices. Returns the fates, and how many modules were not begun in time.
     fn all(&self, places: &[Place], members: &[Member]) -> (Tally, usize) {
         let start = Instant::now();
-        let mut todo: VecDeque<(&Place, &Member)> = VecDeque::new();
-        for (at, member) in members.iter().enumerate() {
-            let here = places.iter().enumerate().filter(|(n, _)| (at + n) % self.every == 0);
-            todo.extend(here.map(|(_, place)| (place, member)));
-        }
-        let progress = Progress::new(todo.len() as u64, "{pos} of {len} modules, {eta} left", true);
-        let (todo, tally) = (Mutex::new(todo), Mutex::new(Tally::default()));
+        let batches = self.batches(places, members);
+        let modules = batches.iter().map(|(_, batch)| batch.len()).sum::<usize>();
+        let progress = Progress::new(modules as u64, "{pos} of {len} modules, {eta} left", true);
+        let todo = Mutex::new(VecDeque::from(batches));
+        let result = Mutex::new((Tally::default(), 0));
         let in_time = || self.most_seconds.is_none_or(|most| start.elapsed().as_secs() < most);
         std::thread::scope(|scope| {
             for _ in 0..self.jobs {
                 scope.spawn(|| {
-                    while in_time() {
+                    loop {
                         let next = todo.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                        let Some((place, member)) = next else { break };
-                        let fates = self.one(place, member);
-                        let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-                        for (target, fate) in fates {
-                            if fate.is_trouble() {
-                                io::error(&format!("{}, {target}, {}: {fate}", place.name, member.name));
+                        let Some((place, batch)) = next else { break };
+                        let fates = self.batch(place, &batch, &in_time);
+                        let fates: Vec<&[Fate]> = fates.chunks(self.target.len()).collect();
+                        let mut result = result.lock().unwrap_or_else(PoisonError::into_inner);
+                        result.1 += batch.len() - fates.len();
+                        for (member, fates) in batch.iter().zip(fates) {
+                            for (target, fate) in self.target.iter().zip(fates) {
+                                if fate.is_trouble() {
+                                    io::error(&format!("{}, {target}, {}: {fate}", place.name, member.name));
+                                }
+                                result.0.enter(&place.name, target, &member.name, fate.clone());
                             }
-                            tally.enter(&place.name, &target, &member.name, fate);
                         }
-                        progress.step();
+                        batch.iter().for_each(|_| progress.step());
                     }
                 });
             }
         });
-        let left = todo.into_inner().unwrap_or_else(PoisonError::into_inner).len();
-        (tally.into_inner().unwrap_or_else(PoisonError::into_inner), left)
+        result.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one module on a device, with all targets.
-    fn one(&self, place: &Place, member: &Member) -> Vec<(String, Fate)> {
-        let mut fates: Vec<(String, Fate)> = Vec::new();
-        let limits = Limits { time: Duration::from_secs(self.timeout), memory: self.memory };
-        loop {
-            let left: Vec<&str> = self.target.iter().skip(fates.len()).map(String::as_str).collect();
-            if left.is_empty() {
-                return fates;
-            }
+    /// Returns the modules of each process: devices take turns.
+    fn batches<'p>(&self, places: &'p [Place], members: &[Member]) -> Vec<(&'p Place, Vec<Member>)> {
+        let mut batches = Vec::new();
+        for (n, place) in places.iter().enumerate() {
+            let here = members.iter().enumerate().filter(|(at, _)| (at + n) % self.every == 0);
+            let here: Vec<Member> = here.map(|(_, member)| member.clone()).collect();
+            let (generated, alone): (Vec<Member>, Vec<Member>) = here.into_iter().partition(Member::is_generated);
+            let of_place = alone.chunks(1).chain(generated.chunks(BATCH)).map(<[Member]>::to_vec);
+            batches.extend(of_place.enumerate().map(|(turn, batch)| (turn, place, batch)));
+        }
+        batches.sort_by_key(|(turn, ..)| *turn);
+        batches.into_iter().map(|(_, place, batch)| (place, batch)).collect()
+    }
+
+    /// Runs modules on a device. Returns the fates of all targets of a module, of the next, and so on, as far as there was time.
+    fn batch(&self, place: &Place, members: &[Member], in_time: &dyn Fn() -> bool) -> Vec<Fate> {
+        let mut fates: Vec<Fate> = Vec::new();
+        let targets = self.target.len();
+        let more = if members.len() > 1 { BATCH_TIME } else { Duration::ZERO };
+        let limits = Limits { time: Duration::from_secs(self.timeout) + more, memory: self.memory };
+        while fates.len() < members.len() * targets && (in_time() || !fates.len().is_multiple_of(targets)) {
+            let work = Work { members: members[fates.len() / targets..].into(), done: fates.len() % targets };
             let mut command = process::program_with(place.runner.as_deref());
-            let member_text = serde_json::to_string(member).unwrap_or_default();
-            command.args(["compile", "--worker", &member_text, "--target", &left.join(",")]).stdin(Stdio::null());
+            let text = serde_json::to_string(&work).unwrap_or_default();
+            command.args(["compile", "--worker", &text, "--target", &self.target.join(",")]).stdin(Stdio::null());
             if let Some(folder) = &self.keep {
                 command.arg("--keep").arg(folder.join(place.name.replace(|c: char| !c.is_alphanumeric(), "-")));
             }
@@ -224,65 +258,69 @@ impl Compile {
             let finished = match process::finish(&mut command, limits) {
                 Ok(finished) => finished,
                 Err(error) => {
-                    fates.push((left[0].to_owned(), Fate::Ours(format!("a process can't be started: {error}"))));
+                    fates.push(Fate::Ours(format!("a process can't be started: {error}")));
                     continue;
                 }
             };
-            let mut at = left[0].to_owned();
-            let mut done = 0;
+            let before = fates.len();
+            let mut at_work = false;
             for line in finished.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()) {
-                match line {
-                    Line::Begin(target) => at = target,
-                    Line::Done(target, fate) => {
-                        fates.push((target, fate));
-                        done += 1;
-                    }
+                at_work = matches!(line, Line::Begin);
+                if let Line::Done(fate) = line {
+                    fates.push(fate);
                 }
             }
-            if done == left.len() {
-                return fates;
+            // It ended between two modules: what ends the next one does so at the beginning of the next process.
+            if fates.len() > before && !at_work {
+                continue;
             }
             let said = finished.last_words().unwrap_or_default();
             let how = format!("the process {}; its last words: {said}", finished.end);
-            fates.push((
-                at,
-                match finished.end {
-                    End::Crashed(_) => Fate::Crashed(how),
-                    End::OutOfTime(_) | End::OutOfMemory(_) => Fate::OverLimit(how),
-                    End::Status(BUG) => Fate::Ours(finished.stderr.trim().to_owned()),
-                    End::Status(_) => Fate::Ours(how),
-                },
-            ));
+            fates.push(match finished.end {
+                End::Crashed(_) => Fate::Crashed(how),
+                End::OutOfTime(_) | End::OutOfMemory(_) => Fate::OverLimit(how),
+                End::Status(BUG) => Fate::Ours(finished.stderr.trim().to_owned()),
+                End::Status(_) => Fate::Ours(how),
+            });
         }
+        fates
     }
 
-    /// Lowers the module of this process for each target and makes the pipelines.
-    fn work(&self, member: &Member) -> Result<Status, Failure> {
+    /// Lowers modules of this process for each target and makes the pipelines.
+    fn work(&self, work: &Work<'_>, targets: &[Target]) -> Result<Status, Failure> {
         // The validation layer would tell of the lowered modules what tests with spirv-val tell.
         let vulkan = coop_exec::Vulkan::open(false)?;
         let executor = self.device.executor(&vulkan)?;
         let device = Device::from_profile(executor.profile().clone());
-        let used = member.load(&device.profile().required_subgroup_sizes())?;
-        // Targets often come to the same words.
-        let mut before: Vec<(Given, Fate)> = Vec::new();
-        for (name, target) in TARGETS.iter().filter(|(name, _)| self.target.iter().any(|wanted| wanted == name)) {
-            say(&Line::Begin((*name).to_owned()));
-            let fate = match give(&used, &device, *target) {
-                Err(fate) => fate,
-                Ok(given) => match before.iter().find(|(other, _)| other.words == given.words) {
-                    Some((_, fate)) => fate.clone(),
-                    None => {
-                        let kept = self.keep(member, name, &given)?;
-                        let fate = attempt(&executor, &given);
-                        if fate.is_made() {
-                            kept.iter().for_each(|file| drop(std::fs::remove_file(file)));
+        let sizes = device.profile().required_subgroup_sizes();
+        let start = Instant::now();
+        let mut done = work.done;
+        for member in work.members.iter() {
+            if start.elapsed() > BATCH_TIME {
+                break;
+            }
+            let used = member.load(&sizes)?;
+            // Targets often come to the same words.
+            let mut before: Vec<(Given, Fate)> = Vec::new();
+            for (name, target) in self.target.iter().zip(targets).skip(std::mem::take(&mut done)) {
+                say(&Line::Begin);
+                let fate = match give(&used, &device, *target) {
+                    Err(fate) => fate,
+                    Ok(given) => match before.iter().find(|(other, _)| other.words == given.words) {
+                        Some((_, fate)) => fate.clone(),
+                        None => {
+                            let kept = self.keep(member, name, &given)?;
+                            let fate = attempt(&executor, &given);
+                            if fate.is_made() {
+                                kept.iter().for_each(|file| drop(std::fs::remove_file(file)));
+                            }
+                            before.push((given, fate.clone()));
+                            fate
                         }
-                        before.push((given, fate.clone()));
-                        fate
-                    }
-                },
-            };
-            say(&Line::Done((*name).to_owned(), fate));
+                    },
+                };
+                say(&Line::Done(fate));
+            }
         }
         Ok(Status::Success)
     }
