@@ -12,12 +12,21 @@ use serde::{Deserialize, Serialize};
 use crate::compile::Tally;
 use crate::profiles::{is_of_driver, name_of};
 
-/// The file of the result, in the repository.
+/// The file of the results, in the repository.
 pub const COMPILED: &str = "testdata/devices/compiled.json";
 
-/// A result of `cooplab compile` that is kept.
+/// The results of `cooplab compile` that are kept.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Compiled {
+    /// That of the modules of the repository and of llama.cpp.
+    pub corpus: Run,
+    /// That of generated modules.
+    pub generated: Run,
+}
+
+/// A result of `cooplab compile`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Run {
     /// The command.
     pub command: String,
     /// Its date.
@@ -93,7 +102,8 @@ pub fn page(compiled: &Compiled, drivers: &str) -> String {
             matrices(profile)
         );
     }
-    text.push_str(&compiled_part(compiled, &profiles));
+    text.push_str(&compiled_part(&compiled.corpus, &profiles));
+    text.push_str(&generated_part(&compiled.generated));
     text.push_str("\n## What was executed\n\n");
     for profile in &profiles {
         let known = EXECUTED.iter().find(|(name, _)| *name == profile.name);
@@ -155,7 +165,7 @@ fn matrices(profile: &Profile) -> String {
     }
 }
 
-fn compiled_part(compiled: &Compiled, profiles: &[Profile]) -> String {
+fn compiled_part(compiled: &Run, profiles: &[Profile]) -> String {
     let renamed: Vec<String> = compiled
         .tally
         .devices()
@@ -187,6 +197,27 @@ fn compiled_part(compiled: &Compiled, profiles: &[Profile]) -> String {
         .map(|p| p.name.as_str())
         .collect();
     let _ = writeln!(text, "\nNot in this run: {}.", without.join(", "));
+    text
+}
+
+fn generated_part(run: &Run) -> String {
+    let mut text = format!(
+        "\n## What was compiled of generated modules\n\n\
+         `{}` on {}: modules of all dialects, half of them with the sizes that NVIDIA's devices have, in batches.\n\n{}",
+        run.command,
+        run.date,
+        run.tally.table()
+    );
+    // One module for each kind of trouble.
+    let mut kinds: BTreeMap<(&str, &str, String), (u64, &str)> = BTreeMap::new();
+    for (device, target, module, fate) in run.tally.troubles() {
+        let kind = fate.to_string().replace('\n', "; ").trim_end().to_owned();
+        kinds.entry((device, target, kind)).or_insert((0, module)).0 += 1;
+    }
+    text.push_str("\nNot made, and not by a refusal of ours ([drivers.md](drivers.md) says why):\n\n");
+    for ((device, target, kind), (count, module)) in kinds {
+        let _ = writeln!(text, "- {device}, {target}: {count}, as {module}: {kind}");
+    }
     text
 }
 

@@ -8,7 +8,7 @@ use coop_cli::cooprun::Failure;
 use coop_cli::io;
 use coop_exec::testing::repository;
 use coop_lab::compile::Tally;
-use coop_lab::devices_page::{COMPILED, Compiled, page};
+use coop_lab::devices_page::{COMPILED, Compiled, Run, page};
 
 #[derive(Args, Debug)]
 pub(crate) struct DevicesPage {
@@ -24,6 +24,9 @@ pub(crate) struct DevicesPage {
     /// Its date
     #[arg(long, value_name = "YYYY-MM-DD")]
     date: Option<String>,
+    /// It is that of generated modules
+    #[arg(long, requires = "compiled")]
+    generated: bool,
 }
 
 impl DevicesPage {
@@ -32,13 +35,15 @@ impl DevicesPage {
         let wrong = |file: &std::path::Path, error: serde_json::Error| {
             Failure::Usage(format!("{}: not a result of cooplab compile: {error}", file.display()))
         };
+        let mut compiled: Compiled =
+            serde_json::from_str(&io::read_text(&kept)?).map_err(|error| wrong(&kept, error))?;
         if let (Some(file), Some(command), Some(date)) = (&self.compiled, &self.command, &self.date) {
             let tally: Tally = serde_json::from_str(&io::read_text(file)?).map_err(|error| wrong(file, error))?;
-            let compiled = Compiled { command: command.clone(), date: date.clone(), tally };
+            let run = if self.generated { &mut compiled.generated } else { &mut compiled.corpus };
+            *run = Run { command: command.clone(), date: date.clone(), tally };
             let text = serde_json::to_string_pretty(&compiled).map_err(|error| wrong(file, error))?;
             io::write_bytes(&kept, (text + "\n").as_bytes())?;
         }
-        let compiled: Compiled = serde_json::from_str(&io::read_text(&kept)?).map_err(|error| wrong(&kept, error))?;
         let drivers = io::read_text(&repository().join("docs/drivers.md"))?;
         io::write_bytes(&self.output, page(&compiled, &drivers).as_bytes())?;
         Ok(Status::Success)
