@@ -232,7 +232,7 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     if let Some(name) = &cli.entry {
         has_entry(&loaded, name)?;
     }
-    if !cli.no_check && breaks_rules(cli, &loaded, &spec, profile.as_deref()) {
+    if !cli.no_check && breaks_rules(cli, &loaded, &spec, profile.as_deref())? {
         return Ok(Status::Findings);
     }
     let options = options(cli, profile.as_deref(), spec)?;
@@ -539,8 +539,14 @@ fn local_arguments(cli: &Cli) -> Result<BTreeMap<u32, u32>, FileError> {
     Ok(sizes)
 }
 
-/// Shows the rules of level error that the module breaks, if any.
-fn breaks_rules(cli: &Cli, loaded: &Loaded, spec: &Specialization, profile: Option<&Profile>) -> bool {
+/// Shows the rules of level error that the module breaks, if any. A module that can't be made sense of, as one that is cut off,
+/// is an error.
+fn breaks_rules(
+    cli: &Cli,
+    loaded: &Loaded,
+    spec: &Specialization,
+    profile: Option<&Profile>,
+) -> Result<bool, FileError> {
     let mut options = coop_validate::Options::default();
     options.specialization = spec.clone();
     // Where nothing is said, the subgroups of the lowering are the device's own.
@@ -549,14 +555,19 @@ fn breaks_rules(cli: &Cli, loaded: &Loaded, spec: &Specialization, profile: Opti
     let mut report = coop_validate::check(&coop_ir::captures::as_passed(&loaded.module), &options);
     let blocking: Vec<_> = report.blocking().cloned().collect();
     if blocking.is_empty() {
-        return false;
+        return Ok(false);
+    }
+    if let Err(errors) = io::well_formed(loaded)
+        && let Some(error) = errors.into_iter().next()
+    {
+        return Err(error);
     }
     report.findings = blocking;
     let renderer = Renderer::for_file(loaded, cli.style.color.on_stderr(), render::width());
     let shown = render::human(renderer, &report);
     io::error(shown.trim_end());
     io::error("error: the module breaks rules, so it is not lowered (--no-check lowers it all the same)");
-    true
+    Ok(true)
 }
 
 fn refuse(cli: &Cli, loaded: &Loaded, refusal: &Refusal) {

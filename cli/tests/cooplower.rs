@@ -195,6 +195,24 @@ fn what_can_not_be_read_is_2() {
     assert_eq!(status(&cooplower(&["--dump-after", "nonsense", "--dump-dir", "x", "y"])), 2);
 }
 
+/// A module that is cut off before its memory model breaks rules, too: what they ask for is behind the cut.
+#[test]
+fn a_module_that_is_cut_off_is_2() {
+    const MEMORY_MODEL: u32 = 14;
+    let whole = std::fs::read(kernel("gemm_bf16.spv")).expect("a kernel");
+    let word = |at: usize| u32::from_le_bytes(whole[at * 4..at * 4 + 4].try_into().expect("four bytes"));
+    let mut model = 5;
+    while word(model) & 0xffff != MEMORY_MODEL {
+        model += (word(model) >> 16) as usize;
+    }
+    let path = temporary("cut-off.spv");
+    for words in 5..=model {
+        std::fs::write(&path, &whole[..words * 4]).expect("a temporary file");
+        let output = cooplower(&[path.to_str().expect("a name")]);
+        assert_eq!(status(&output), 2, "{words}: {}", stderr(&output));
+    }
+}
+
 #[test]
 fn passes_and_profiles_are_listed_and_dumped() {
     let list = cooplower(&["--list-passes"]);
