@@ -199,6 +199,14 @@ pub fn well_formed(loaded: &Loaded) -> Result<Cfgs, Vec<FileError>> {
     if errors.is_empty() { Ok(Cfgs::default()) } else { Err(errors) }
 }
 
+/// Returns the first reason why no sense can be made of a module, by [`well_formed`].
+pub fn make_sense(loaded: &Loaded) -> Result<(), FileError> {
+    match well_formed(loaded) {
+        Ok(_) => Ok(()),
+        Err(errors) => errors.into_iter().next().map_or(Ok(()), Err),
+    }
+}
+
 /// Nobody reads on after this many reasons why a module makes no sense.
 const MAX_PROBLEMS: usize = 10;
 

@@ -247,10 +247,8 @@ fn run(cli: &Cli) -> Result<Status, FileError> {
     // What is lowered is verified before.
     if let Ok(fit) = &fit
         && !fit.lowered.report.changed
-        && let Err(errors) = io::well_formed(&loaded)
-        && let Some(error) = errors.into_iter().next()
     {
-        return Err(error);
+        io::make_sense(&loaded)?;
     }
     match fit {
         Ok(fit) => match unproved(cli, &loaded, &fit.lowered, &options)? {
@@ -557,11 +555,7 @@ fn breaks_rules(
     if blocking.is_empty() {
         return Ok(false);
     }
-    if let Err(errors) = io::well_formed(loaded)
-        && let Some(error) = errors.into_iter().next()
-    {
-        return Err(error);
-    }
+    io::make_sense(loaded)?;
     report.findings = blocking;
     let renderer = Renderer::for_file(loaded, cli.style.color.on_stderr(), render::width());
     let shown = render::human(renderer, &report);

@@ -116,11 +116,7 @@ pub(super) fn write(path: &Path, loaded: &Loaded, choice: &Choice<'_>) -> Result
 
 fn graph(loaded: &Loaded, choice: &Choice<'_>) -> Result<Graph, FileError> {
     let fail = |message: String| FileError { name: loaded.name.clone(), message };
-    if let Err(errors) = crate::io::well_formed(loaded)
-        && let Some(first) = errors.into_iter().next()
-    {
-        return Err(first);
-    }
+    crate::io::make_sense(loaded)?;
     let m = &loaded.module;
     let constants = Constants::new(m, choice.specialization);
     let analyzer = Analyzer::new(m, &constants);

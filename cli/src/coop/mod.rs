@@ -127,11 +127,7 @@ impl Diff {
     fn run(&self) -> Result<Status, FileError> {
         let load = |path: &Path| {
             let mut loaded = io::load(path)?;
-            if let Err(errors) = io::well_formed(&loaded)
-                && let Some(first) = errors.into_iter().next()
-            {
-                return Err(first);
-            }
+            io::make_sense(&loaded)?;
             if self.no_debug {
                 text::drop_debug(&mut loaded.module);
             }

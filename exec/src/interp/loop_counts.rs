@@ -33,6 +33,42 @@ pub struct Contents {
     pub memory: bool,
 }
 
+/// Numbers of operations that were executed: sums over the subgroups, each with the invocation that did most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Operations {
+    /// The number of times that a subgroup multiplied matrices.
+    pub products: u64,
+    /// The number of times that a subgroup was at a barrier of more than the subgroup.
+    pub barriers: u64,
+    /// The number of scalars that an invocation computed, loaded or stored. A rough measure of its instructions.
+    pub scalars: u64,
+    /// The number of floating-point multiplications of an invocation. Compilers keep them.
+    pub multiplications: u64,
+}
+
+impl Operations {
+    /// Returns the sum of both.
+    #[must_use]
+    pub fn with(self, other: Operations) -> Operations {
+        self.each(other, u64::saturating_add)
+    }
+
+    /// Returns what is left without some of these.
+    #[must_use]
+    pub fn without(self, some: Operations) -> Operations {
+        self.each(some, u64::saturating_sub)
+    }
+
+    fn each(self, other: Operations, of: fn(u64, u64) -> u64) -> Operations {
+        Operations {
+            products: of(self.products, other.products),
+            barriers: of(self.barriers, other.barriers),
+            scalars: of(self.scalars, other.scalars),
+            multiplications: of(self.multiplications, other.multiplications),
+        }
+    }
+}
+
 /// A loop of the module, in one chain of calls from the entry point. The counts are sums over the subgroups of the
 /// workgroups that ran.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,13 +87,8 @@ pub struct LoopCount {
     /// The operations of the blocks that run once more than the body, as a header with a test does. None for a loop that is
     /// tested at its end.
     pub before_test: Contents,
-    /// The number of times that a subgroup executed a barrier in it, the loops inside of it included.
-    pub barriers: u64,
-    /// The number of scalars that an invocation computed, loaded or stored in it, the loops inside of it included: a sum over the
-    /// subgroups, each with the invocation that did most. A rough measure of its instructions.
-    pub scalars: u64,
-    /// The number of floating-point multiplications of an invocation in it, as of scalars. Compilers keep them.
-    pub multiplications: u64,
+    /// The numbers of its operations, those of the loops inside of it included.
+    pub operations: Operations,
     /// The loops inside of it, in an order that control flow follows.
     pub inner: Vec<LoopCount>,
 }
@@ -69,14 +100,8 @@ pub struct LoopCounts {
     pub subgroups: u64,
     /// The outermost loops, in an order that control flow follows.
     pub loops: Vec<LoopCount>,
-    /// The number of times that a subgroup executed a multiplication of matrices.
-    pub products: u64,
-    /// The number of times that a subgroup executed a barrier of more than the subgroup.
-    pub barriers: u64,
-    /// The number of scalars that an invocation computed, loaded or stored, as for a loop.
-    pub scalars: u64,
-    /// The number of floating-point multiplications of an invocation, as for a loop.
-    pub multiplications: u64,
+    /// The numbers of operations of the whole program.
+    pub operations: Operations,
 }
 
 /// How often subgroups executed the blocks of a module, for each chain of calls.
@@ -126,11 +151,10 @@ impl Interpreted {
         let (counts, subgroups) = self.block_counts(&slice, case)?;
         let constants = Constants::new(module, &case.specialization()?);
         let lanes = u64::from(self.config_of(case).subgroup_size);
-        let mut walk = Walk { module, constants, counts: &counts, lanes, depth: 0, done: Done::default() };
+        let mut walk = Walk { module, constants, counts: &counts, lanes, depth: 0, done: Operations::default() };
         let mut loops = Vec::new();
         walk.function(find_entry(module, case.entry.as_deref())?, Some(0), &mut loops, &mut Does::default());
-        let Done { products, barriers, scalars, multiplications } = walk.done;
-        Ok(LoopCounts { subgroups, loops, products, barriers, scalars, multiplications })
+        Ok(LoopCounts { subgroups, loops, operations: walk.done })
     }
 
     /// Counts how often subgroups execute each block of a module, and the subgroups that run. Buffers that the module
@@ -179,36 +203,7 @@ struct Walk<'a> {
     lanes: u64,
     depth: usize,
     /// The operations so far.
-    done: Done,
-}
-
-/// The numbers of operations that were executed, as those of [`LoopCounts`].
-#[derive(Clone, Copy, Default)]
-struct Done {
-    products: u64,
-    barriers: u64,
-    scalars: u64,
-    multiplications: u64,
-}
-
-impl Done {
-    fn with(self, other: Done) -> Done {
-        Done {
-            products: self.products.saturating_add(other.products),
-            barriers: self.barriers.saturating_add(other.barriers),
-            scalars: self.scalars.saturating_add(other.scalars),
-            multiplications: self.multiplications.saturating_add(other.multiplications),
-        }
-    }
-
-    fn since(self, before: Done) -> Done {
-        Done {
-            products: self.products - before.products,
-            barriers: self.barriers - before.barriers,
-            scalars: self.scalars - before.scalars,
-            multiplications: self.multiplications - before.multiplications,
-        }
-    }
+    done: Operations,
 }
 
 impl Walk<'_> {
@@ -230,7 +225,7 @@ impl Walk<'_> {
             loops.latches(&cfg, number).map(|block| self.counts.of(chain, &function.blocks[block])).sum()
         };
         let mut before_test = vec![Contents::default(); inner.len()];
-        let mut done = vec![Done::default(); inner.len()];
+        let mut done = vec![Operations::default(); inner.len()];
         for block in cfg.rpo() {
             let place = loops.innermost(*block).unwrap_or(loops.all().len());
             if let Some(found) = loops.all().get(place).filter(|l| l.header == *block) {
@@ -251,7 +246,7 @@ impl Walk<'_> {
                     self.function(callee, chain, &mut found, &mut all[place]);
                     inner[place].extend(found.into_iter().map(Inner::Called));
                 }
-                done[place] = done[place].with(self.done.since(before));
+                done[place] = done[place].with(self.done.without(before));
             }
         }
         // Inner loops have greater numbers than those around them.
@@ -266,9 +261,7 @@ impl Walk<'_> {
                 contents: all[number].all,
                 executed: all[number].executed,
                 before_test: before_test[number],
-                barriers: done[number].barriers,
-                scalars: done[number].scalars,
-                multiplications: done[number].multiplications,
+                operations: done[number],
                 inner: inside.into_iter().filter_map(|one| one.take(&mut made)).collect(),
             });
             let around = found.parent.unwrap_or(loops.all().len());
@@ -285,10 +278,10 @@ impl Walk<'_> {
     fn instruction(&mut self, at: InstRef, times: u64) -> Contents {
         let mut contents = Contents::default();
         let inst = self.module.inst(at);
-        let mut done = Done {
+        let mut done = Operations {
             scalars: self.scalars_of(inst).saturating_mul(times),
             multiplications: self.multiplications_of(inst).saturating_mul(times),
-            ..Done::default()
+            ..Operations::default()
         };
         if inst.op == Op::CooperativeMatrixMulAddKHR {
             done.products = times;
@@ -331,7 +324,8 @@ impl Walk<'_> {
     fn multiplications_of(&self, inst: &Inst) -> u64 {
         let glsl = || inst.op.is_ext_inst() && ExtSet::of(self.module, inst) == ExtSet::Glsl;
         let fma = || glsl() && inst.ext_instruction() == Some(GlslStd450::Fma.0);
-        let multiplies = inst.op == Op::FMul || inst.op.multiplies_vectors() || fma();
+        let multiplies =
+            inst.op == Op::FMul || inst.op.multiplies_vectors() || inst.matrix_times_scalar().is_some() || fma();
         let sizes = inst.ids().filter_map(|id| self.module.type_of(id)).chain(inst.ty).map(|ty| self.scalars_in(ty));
         if multiplies { sizes.max().unwrap_or(0) } else { 0 }
     }
@@ -520,10 +514,10 @@ mod tests {
         let interpreted = Interpreted { config: Config { subgroup_size: 8, ..Config::default() } };
         let counts = interpreted.loop_counts(&module, &case).unwrap();
         // 2 workgroups of 2 subgroups; each is at the outer header 4 times, in its body 3 times.
-        assert_eq!((counts.subgroups, counts.barriers, counts.products), (4, 12, 0));
+        assert_eq!((counts.subgroups, counts.operations.barriers, counts.operations.products), (4, 12, 0));
         let [outer, behind] = &counts.loops[..] else { panic!("{counts:?}") };
         assert_eq!((outer.headers, outer.rounds), (16, 12));
-        assert_eq!((outer.barriers, behind.barriers), (12, 0));
+        assert_eq!((outer.operations.barriers, behind.operations.barriers), (12, 0));
         assert_eq!(outer.contents, Contents { barrier: true, memory: true, ..Contents::default() });
         let [inner] = &outer.inner[..] else { panic!("{outer:?}") };
         assert_eq!((inner.headers, inner.rounds), (2 * 3 * (7 + 15), 2 * 3 * (7 + 15)));

@@ -61,7 +61,7 @@ pub use coverage::Coverage;
 pub use error_bound::{ErrorBound, ErrorBounds};
 pub use executor::Interpreted;
 pub use findings::{Finding, FindingKind};
-pub use loop_counts::{Contents, LoopCount, LoopCounts};
+pub use loop_counts::{Contents, LoopCount, LoopCounts, Operations};
 pub use placement::Placement;
 pub use symbolic::{
     Agreement, Arithmetic, Blocks, Decisions, Elements, ExpressionDifference, Fingerprints, Mismatch, Symbolic,

@@ -10,7 +10,7 @@
 use coop_ir::cfg::{DomTree, Loops};
 
 use super::{Counts, Kind, Listing, Weighed};
-use crate::interp::{Contents, LoopCount, LoopCounts};
+use crate::interp::{Contents, LoopCount, LoopCounts, Operations};
 
 impl Weighed {
     /// Returns all numbers multiplied by a factor.
@@ -106,7 +106,7 @@ impl Listing {
     /// leave out all of them or none (those of a workgroup of one subgroup); so if they are not, loops were taken for others.
     /// Those outside of loops count once, and those behind branches in each round, whether they run or not.
     fn check_barriers(&self, counts: &LoopCounts, sum: &Weighed) -> Result<(), String> {
-        let (found, wanted) = (sum.of(Kind::Barrier), counts.barriers as f64 / counts.subgroups as f64);
+        let (found, wanted) = (sum.of(Kind::Barrier), counts.operations.barriers as f64 / counts.subgroups as f64);
         let listed = self.counts().of(Kind::Barrier) as f64;
         if listed == 0.0 || (wanted / 1.5 - listed..=wanted * 1.5 + listed).contains(&found) {
             return Ok(());
@@ -120,7 +120,7 @@ impl Listing {
     /// and divide with more of them, integers too, which is never most of what a program does.
     /// Those outside of loops count once, and those behind branches in each round, whether they run or not.
     fn check_multiplications(&self, counts: &LoopCounts, sum: &Weighed, found: f64) -> Result<(), String> {
-        let wanted = counts.multiplications as f64 / counts.subgroups as f64;
+        let wanted = counts.operations.multiplications as f64 / counts.subgroups as f64;
         let listed = self.multiplications.iter().sum::<u64>() as f64;
         let most = (wanted * 3.0 + listed).max(sum.total() / 3.0);
         if (wanted / 1.5 - listed..=most).contains(&found) {
@@ -235,31 +235,13 @@ impl Candidate<'_> {
 struct Found<'a> {
     cost: u64,
     /// The operations of the outermost of these loops, which are not left for the code around them.
-    done: Done,
+    done: Operations,
     pairs: Vec<(usize, &'a LoopCount)>,
 }
 
-/// The operations of loops of the module, those inside of them included.
-#[derive(Clone, Copy, Default)]
-struct Done {
-    barriers: u64,
-    scalars: u64,
-    multiplications: u64,
-}
-
-impl Done {
-    /// Returns numbers that are the same for about the same.
-    fn about(self) -> [Option<u32>; 3] {
-        [self.barriers, self.scalars, self.multiplications].map(u64::checked_ilog2)
-    }
-
-    fn with(self, other: Done) -> Done {
-        Done {
-            barriers: self.barriers.saturating_add(other.barriers),
-            scalars: self.scalars.saturating_add(other.scalars),
-            multiplications: self.multiplications.saturating_add(other.multiplications),
-        }
-    }
+/// Returns numbers that are the same for about the same operations.
+fn about(operations: Operations) -> [Option<u32>; 3] {
+    [operations.barriers, operations.scalars, operations.multiplications].map(u64::checked_ilog2)
 }
 
 /// Matches of the same loops that differ in what they leave for the code around them; of those that leave about the same the
@@ -267,8 +249,8 @@ impl Done {
 type Best<'a> = Vec<Found<'a>>;
 
 /// Enters a match that costs so much and does this.
-fn enter<'a>(best: &mut Best<'a>, cost: u64, done: Done, pairs: impl FnOnce() -> Vec<(usize, &'a LoopCount)>) {
-    match best.iter_mut().find(|other| other.done.about() == done.about()) {
+fn enter<'a>(best: &mut Best<'a>, cost: u64, done: Operations, pairs: impl FnOnce() -> Vec<(usize, &'a LoopCount)>) {
+    match best.iter_mut().find(|other| about(other.done) == about(done)) {
         Some(other) if other.cost < cost => {}
         Some(other) => *other = Found { cost, done, pairs: pairs() },
         None => best.push(Found { cost, done, pairs: pairs() }),
@@ -290,11 +272,9 @@ impl Matching<'_> {
     /// Matches all loops.
     fn all<'a>(&self, counts: &'a LoopCounts) -> Option<Found<'a>> {
         let program = self.loops.all().len();
-        let LoopCounts { barriers, scalars, multiplications, .. } = *counts;
-        let whole = Done { barriers, scalars, multiplications };
         let mut best = self.among(program, &preorder(&counts.loops, counts.subgroups));
         for found in &mut best {
-            found.cost += self.misfit(program, counts.subgroups, whole, found);
+            found.cost += self.misfit(program, counts.subgroups, counts.operations.without(found.done));
         }
         best.into_iter().min_by_key(|found| found.cost)
     }
@@ -339,31 +319,31 @@ impl Matching<'_> {
             + differs(|of| of.barrier, cost::CONTENTS)
             + differs(|of| of.shared, cost::MEMORY)
             + differs(|of| of.memory, cost::MEMORY);
-        let LoopCount { barriers, scalars, multiplications, .. } = *count;
-        let done = Done { barriers, scalars, multiplications };
-        let whole = |inner: &Found<'a>| contents + inner.cost + self.misfit(number, count.rounds, done, inner);
+        let whole = |inner: &Found<'a>| {
+            contents + inner.cost + self.misfit(number, count.rounds, count.operations.without(inner.done))
+        };
         let found = self.among(number, inside);
         let inner = found.iter().min_by_key(|inner| whole(inner))?;
         let pairs = [(number, count)].into_iter().chain(inner.pairs.iter().copied()).collect();
-        Some(Found { cost: whole(inner), done, pairs })
+        Some(Found { cost: whole(inner), done: count.operations, pairs })
     }
 
-    /// Returns the cost of what a round of the listing does for one of the module, with this match of the loops inside of it: what
+    /// Returns the cost of what a round of the listing does for one of the module, given what the loops inside of it leave: what
     /// is in loops that the listing has not, is in this one. The code outside of all loops may do more: it has branches that do not run.
-    fn misfit(&self, number: usize, rounds: u64, whole: Done, inner: &Found<'_>) -> u64 {
+    fn misfit(&self, number: usize, rounds: u64, left: Operations) -> u64 {
         // The doublings that compilers do to a round: divisions take several instructions, and what is not used takes none.
         const ALIKE: f64 = 3.0;
         let own = &self.kept[number];
         let program = number == self.loops.all().len();
-        let of_round = |of: fn(Done) -> u64| of(whole).saturating_sub(of(inner.done)).checked_div(rounds);
-        let barriers = of_round(|done| done.barriers);
+        let of_round = |whole: u64| whole.checked_div(rounds);
+        let barriers = of_round(left.barriers);
         let alike = barriers.is_none_or(|wanted| wanted <= 2 * own.barriers && (program || own.barriers <= 2 * wanted));
         let differ = |wanted: Option<u64>, found: u64| match wanted {
             Some(wanted) if !program || wanted > found => doublings(wanted, found),
             _ => 0.0,
         };
-        let size = differ(of_round(|done| done.scalars), own.instructions.saturating_mul(self.scalars));
-        let multiplied = differ(of_round(|done| done.multiplications), own.multiplications);
+        let size = differ(of_round(left.scalars), own.instructions.saturating_mul(self.scalars));
+        let multiplied = differ(of_round(left.multiplications), own.multiplications);
         let cost = cost::RATIO * size + cost::SIZE * (size - ALIKE).max(0.0) + cost::MULTIPLICATIONS * multiplied;
         cost.round() as u64 + if alike { 0 } else { cost::BARRIERS }
     }
@@ -399,9 +379,12 @@ mod tests {
             contents,
             executed: contents,
             before_test: Contents::default(),
-            barriers: if contents.barrier { rounds * times } else { 0 },
-            scalars: rounds * times + inner.iter().map(|one| one.scalars).sum::<u64>(),
-            multiplications: inner.iter().map(|one| one.multiplications).sum::<u64>(),
+            operations: Operations {
+                products: 0,
+                barriers: if contents.barrier { rounds * times } else { 0 },
+                scalars: rounds * times + inner.iter().map(|one| one.operations.scalars).sum::<u64>(),
+                multiplications: inner.iter().map(|one| one.operations.multiplications).sum::<u64>(),
+            },
             inner,
         }
     }
@@ -410,12 +393,18 @@ mod tests {
         repeats(rounds, times, Contents::default(), inner)
     }
 
+    /// The loop with other numbers of scalars and multiplications.
+    fn doing(count: LoopCount, scalars: u64, multiplications: u64) -> LoopCount {
+        LoopCount { operations: Operations { scalars, multiplications, ..count.operations }, ..count }
+    }
+
     fn weigh(text: &str, loops: Vec<LoopCount>) -> Option<[f64; Kind::ALL.len()]> {
         let listing = Listing::read(text).unwrap_or_else(|| panic!("not known:\n{text}"));
         let barriers = loops.iter().filter(|one| one.contents.barrier).map(|one| one.rounds).sum();
-        let scalars = loops.iter().map(|one| one.scalars).sum();
-        let multiplications = loops.iter().map(|one| one.multiplications).sum();
-        let counts = LoopCounts { subgroups: 1, loops, products: 0, barriers, scalars, multiplications };
+        let scalars = loops.iter().map(|one| one.operations.scalars).sum();
+        let multiplications = loops.iter().map(|one| one.operations.multiplications).sum();
+        let operations = Operations { products: 0, barriers, scalars, multiplications };
+        let counts = LoopCounts { subgroups: 1, loops, operations };
         listing.weigh(&counts).ok().map(|weighed| Kind::ALL.map(|kind| weighed.of(kind)))
     }
 
@@ -508,19 +497,16 @@ mod tests {
     #[test]
     fn barriers_tell_which_of_two_loops_is_unrolled() {
         let stages = Contents { barrier: true, ..Contents::default() };
-        let both = || LoopCount {
-            barriers: 4 * 3,
-            ..repeats(4, 1, Contents { barrier: true, ..Contents::default() }, vec![repeats(3, 4, stages, vec![])])
+        let both = || {
+            let count = repeats(4, 1, stages, vec![repeats(3, 4, stages, vec![])]);
+            LoopCount { operations: Operations { barriers: 4 * 3, ..count.operations }, ..count }
         };
         let unrolled = blocks(&[block("BB1", &["s_barrier", "s_barrier", "s_barrier"])]);
         let listing = |text: &str| Listing::read(text).unwrap();
         let counts = LoopCounts {
             subgroups: 1,
             loops: vec![both()],
-            products: 0,
-            barriers: 12,
-            scalars: 16,
-            multiplications: 0,
+            operations: Operations { barriers: 12, scalars: 16, ..Operations::default() },
         };
         assert_eq!(listing(&unrolled).weigh(&counts).unwrap().of(Kind::Barrier), 12.0);
         // The outer one is.
@@ -537,7 +523,7 @@ mod tests {
     /// One of two loops is unrolled: the one that repeats much or the one that repeats seldom.
     #[test]
     fn sizes_tell_two_loops_apart() {
-        let of = |scalars: u64, count: LoopCount| LoopCount { scalars: scalars * count.rounds, ..count };
+        let of = |scalars: u64, count: LoopCount| doing(count.clone(), scalars * count.rounds, 0);
         let loops = || vec![of(40, plain(128, 1, vec![])), of(1100, plain(4, 1, vec![]))];
         let arithmetic = |unrolled: usize, looped: usize| {
             let text = behind(unrolled, looped, "v_add_f32 v0, v0, v0");
@@ -550,10 +536,8 @@ mod tests {
     /// Both loops are as large.
     #[test]
     fn multiplications_tell_two_loops_apart() {
-        let of = |multiplications: u64, count: LoopCount| LoopCount {
-            scalars: 1000 * count.rounds,
-            multiplications: multiplications * count.rounds,
-            ..count
+        let of = |multiplications: u64, count: LoopCount| {
+            doing(count.clone(), 1000 * count.rounds, multiplications * count.rounds)
         };
         let loops = || vec![of(256, plain(8, 1, vec![])), of(512, plain(4, 1, vec![]))];
         // Two multiplications each.
@@ -572,8 +556,8 @@ mod tests {
     #[test]
     fn what_is_left_is_in_the_loop_around() {
         let of = |scalars: u64, count: LoopCount| {
-            let inner: u64 = count.inner.iter().map(|one| one.scalars).sum();
-            LoopCount { scalars: scalars * count.rounds + inner, ..count }
+            let inner: u64 = count.inner.iter().map(|one| one.operations.scalars).sum();
+            doing(count.clone(), scalars * count.rounds + inner, 0)
         };
         // The second one inside does most; unrolled, it is 8,000 instructions.
         let inner = vec![of(40, plain(128, 10, vec![])), of(1000, plain(8, 10, vec![]))];
@@ -623,10 +607,7 @@ mod tests {
             let counts = LoopCounts {
                 subgroups: 2,
                 loops: vec![repeats(60, 1, stages, vec![])],
-                products: 0,
-                barriers,
-                scalars: 60,
-                multiplications: 0,
+                operations: Operations { barriers, scalars: 60, ..Operations::default() },
             };
             listing.weigh(&counts).is_ok()
         };
@@ -703,7 +684,7 @@ mod tests {
         ];
         for (lines, arithmetic, branches) in texts {
             let text = lines.join("\n");
-            let multiplies = LoopCount { multiplications: 5, ..plain(5, 1, vec![]) };
+            let multiplies = doing(plain(5, 1, vec![]), 5, 5);
             let weighed = weigh(&text, vec![multiplies]).unwrap_or_else(|| panic!("no loop of:\n{text}"));
             let found = (weighed[Kind::Arithmetic as usize], weighed[Kind::Branch as usize]);
             assert_eq!(found, (arithmetic, branches), "{text}");

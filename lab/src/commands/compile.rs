@@ -125,6 +125,7 @@ struct Place {
     runner: Option<OsString>,
 }
 
+/// Returns the target of this name on the command line.
 fn target(name: &str) -> Result<Target, Failure> {
     let known = TARGETS.map(|(known, _)| known).join(", ");
     let found = TARGETS.iter().find(|(known, _)| *known == name);
